@@ -1,0 +1,156 @@
+"""Files that outlive a run: checkpoints (to go on training) and model files (to act), both written atomically.
+
+Everything in them is a tensor or a plain value, so torch's safe loader (`weights_only=True`) reads them and nothing is
+ever unpickled beyond that.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Callable
+from dataclasses import asdict
+from pathlib import Path
+from typing import IO, Any
+
+import numpy as np
+import torch
+
+from ddp_ppo.moments import RmsState
+from ddp_ppo.networks import NetworkSpec, from_named, to_named
+from ddp_ppo.protocols import EnvSpec, FloatArray
+
+FORMAT = 1
+_NAME = re.compile(r"checkpoint_(\d+)\.pt")
+
+
+class CheckpointError(ValueError):
+    """A file that cannot be gone on from; the message says which and why."""
+
+
+def write_atomically(path: Path, write: Callable[[IO[bytes]], object]) -> None:
+    """Writes a file so that its final name only ever holds a whole one, whatever happens in between."""
+    temporary = path.with_name(f".{path.name}.{os.getpid()}.tmp")
+    try:
+        with open(temporary, "wb") as file:
+            write(file)
+            file.flush()
+            os.fsync(file.fileno())
+        os.replace(temporary, path)
+    finally:
+        temporary.unlink(missing_ok=True)
+    folder = os.open(path.parent, os.O_RDONLY)
+    try:
+        os.fsync(folder)
+    finally:
+        os.close(folder)
+
+
+def save_checkpoint(folder: Path, round_index: int, state: dict[str, Any], keep: int) -> Path:
+    """Writes the checkpoint after `round_index` rounds and removes all but the last `keep`."""
+    folder.mkdir(parents=True, exist_ok=True)
+    path = folder / f"checkpoint_{round_index:07d}.pt"
+    content = {"format": FORMAT, "round": round_index, **_to_tensors(state)}
+    write_atomically(path, lambda file: torch.save(content, file))
+    for old in _checkpoints(folder)[keep:]:
+        old.unlink()
+    return path
+
+
+def find_checkpoint(place: Path) -> tuple[Path, dict[str, Any], list[str]]:
+    """The newest checkpoint that can be read, in a run folder, a checkpoints folder, or the named file itself.
+
+    Returns:
+        its path, its content with NumPy arrays, and one line for each newer file that was skipped.
+
+    Raises:
+        CheckpointError: there is none.
+    """
+    if place.is_file():
+        return place, _load(place), []
+    candidates = _checkpoints(place / "checkpoints") or _checkpoints(place)
+    skipped: list[str] = []
+    for path in candidates:
+        try:
+            return path, _load(path), skipped
+        except CheckpointError as error:
+            skipped.append(f"skipped {error}")
+    raise CheckpointError("; ".join([f"{place}: no checkpoint to resume from", *skipped]))
+
+
+def _checkpoints(folder: Path) -> list[Path]:
+    """Newest first."""
+    return sorted((path for path in folder.glob("checkpoint_*.pt") if _NAME.fullmatch(path.name)), reverse=True)
+
+
+def _load(path: Path) -> dict[str, Any]:
+    try:
+        content = torch.load(path, map_location="cpu", weights_only=True)
+    except Exception as error:  # torch.load raises many kinds for a damaged file
+        raise CheckpointError(f"{path}: not a readable checkpoint ({str(error).splitlines()[0]})") from error
+    if not isinstance(content, dict) or content.get("format") != FORMAT or "round" not in content:
+        raise CheckpointError(f"{path}: not a ddp_ppo checkpoint of format {FORMAT}")
+    return dict(_to_arrays(content))
+
+
+def save_model(
+    path: Path, network: NetworkSpec, env: EnvSpec, parameters: FloatArray, state: RmsState | None, about: dict[str, Any]
+) -> None:
+    """Writes a model file: actor and critic state dicts, the normaliser, and a spec of plain values to act from.
+
+    Args:
+        about: plain values that say where the model comes from; part of the spec.
+    """
+    named = {name: torch.from_numpy(array) for name, array in to_named(network, parameters).items()}
+    content = {
+        "actor": {name: tensor for name, tensor in named.items() if not name.startswith("critic")},
+        "critic": {name: tensor for name, tensor in named.items() if name.startswith("critic")},
+        "obs_rms_state": _to_tensors(state),
+        "spec": {"format": FORMAT, "network": asdict(network), "env": asdict(env), **about},
+    }
+    write_atomically(path, lambda file: torch.save(content, file))
+
+
+def load_model(path: Path) -> tuple[NetworkSpec, EnvSpec, FloatArray, RmsState | None, dict[str, Any]]:
+    """Reads a model file.
+
+    Returns:
+        network, env, parameters [P], normaliser state, and the whole spec.
+
+    Raises:
+        CheckpointError: not a model file, or damaged.
+    """
+    try:
+        content = torch.load(path, map_location="cpu", weights_only=True)
+        spec = content["spec"]
+        network = NetworkSpec(**{**spec["network"], "hidden_sizes": tuple(spec["network"]["hidden_sizes"])})
+        named = {name: tensor.numpy() for name, tensor in (content["actor"] | content["critic"]).items()}
+        parameters = from_named(network, named)
+    except Exception as error:
+        raise CheckpointError(f"{path}: not a readable model file ({str(error).splitlines()[0]})") from error
+    return network, EnvSpec(**spec["env"]), parameters, _to_arrays(content["obs_rms_state"]), spec
+
+
+def copy_atomically(source: Path, target: Path) -> None:
+    """Makes target a whole copy of source."""
+    write_atomically(target, lambda file: file.write(source.read_bytes()))
+
+
+def _to_tensors(value: Any) -> Any:
+    """NumPy arrays to tensors and NumPy scalars to Python's, all the way down."""
+    if isinstance(value, np.ndarray):
+        return torch.from_numpy(np.array(value))
+    if isinstance(value, np.generic):
+        return value.item()
+    if isinstance(value, dict):
+        return {key: _to_tensors(item) for key, item in value.items()}
+    return [_to_tensors(item) for item in value] if isinstance(value, list | tuple) else value
+
+
+def _to_arrays(value: Any) -> Any:
+    """Tensors to NumPy arrays, all the way down."""
+    if isinstance(value, torch.Tensor):
+        return value.numpy()
+    if isinstance(value, dict):
+        return {key: _to_arrays(item) for key, item in value.items()}
+    return [_to_arrays(item) for item in value] if isinstance(value, list) else value

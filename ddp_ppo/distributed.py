@@ -1,0 +1,113 @@
+"""What learners tell each other: broadcast, average, exchange, gather. The only module that knows torch.distributed.
+
+A single learner is the value num_learners = 1 of the same class: every call then returns its argument. Every rank must
+reach each call equally often; a rank that does not come makes the others fail after the time limit instead of waiting
+for ever.
+"""
+
+from __future__ import annotations
+
+import datetime
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+import torch
+import torch.distributed as dist
+from numpy.typing import NDArray
+from torch import Tensor
+
+from ddp_ppo.topology import TrainingTopology
+
+
+class CollectiveError(RuntimeError):
+    """A collective failed or timed out: another learner is gone, stopped or late."""
+
+
+class Learners:
+    """The group of all learners of a run, seen from one of them."""
+
+    def __init__(self, topology: TrainingTopology, *, timeout_seconds: float) -> None:
+        self.rank = topology.rank
+        self.num_learners = topology.num_learners
+        self._device = torch.device(topology.device)
+        if self.num_learners > 1:
+            if self._device.type == "cuda":
+                torch.cuda.set_device(self._device)
+            dist.init_process_group(
+                topology.backend,
+                rank=self.rank,
+                world_size=self.num_learners,
+                timeout=datetime.timedelta(seconds=timeout_seconds),
+            )
+
+    def __enter__(self) -> Learners:
+        return self
+
+    def __exit__(self, error_type: type[BaseException] | None, *error: object) -> None:
+        # After an error the other ranks may never come: leave without waiting for them.
+        if self.num_learners > 1 and error_type is None:
+            dist.destroy_process_group()
+
+    def broadcast(self, tensors: Sequence[Tensor]) -> None:
+        """Overwrites each tensor with rank 0's."""
+        if self.num_learners > 1:
+            for tensor in tensors:
+                on_device = tensor.to(self._device)
+                self._run(dist.broadcast, on_device, src=0)
+                tensor.copy_(on_device)
+
+    def average(self, tensor: Tensor) -> None:
+        """Replaces the tensor by its mean over all learners, in place; the result has the same bits on every rank."""
+        if self.num_learners > 1:
+            self._run(dist.all_reduce, tensor)
+            tensor /= self.num_learners
+
+    def average_scalar(self, value: float) -> float:
+        """Mean of one number over all learners."""
+        return float(self.exchange(np.array([value])).mean())
+
+    def exchange(self, row: NDArray[np.float64]) -> NDArray[np.float64]:
+        """Every learner's row [n] as [num_learners, n], by one sum over rows that are zero but for one's own."""
+        rows = np.zeros((self.num_learners, len(row)))
+        rows[self.rank] = row
+        if self.num_learners > 1:
+            tensor = torch.from_numpy(rows).to(self._device)
+            self._run(dist.all_reduce, tensor)
+            rows = tensor.cpu().numpy()
+        return rows
+
+    def gather(self, value: Any) -> list[Any]:
+        """Every learner's value on rank 0, in the order of ranks; an empty list elsewhere."""
+        if self.num_learners == 1:
+            return [value]
+        gathered: list[Any] | None = [None] * self.num_learners if self.rank == 0 else None
+        self._run(dist.gather_object, value, gathered, dst=0)
+        return gathered or []
+
+    def _run(self, collective: Any, *args: Any, **kwargs: Any) -> None:
+        try:
+            collective(*args, **kwargs)
+        except RuntimeError as error:
+            raise CollectiveError(
+                f"rank {self.rank}: {collective.__name__} failed, another learner is gone or late "
+                f"(collective_timeout_seconds): {str(error).splitlines()[0]}"
+            ) from error
+
+
+def average_metrics(per_learner: Sequence[dict[str, float]], weights: Sequence[float]) -> dict[str, float]:
+    """Means over all learners of metrics with the same names, weighted by their samples.
+
+    A learner's NaN (nothing to report) does not count; NaN where no learner has anything to report.
+
+    Raises:
+        ValueError: no learners, or a different number of weights.
+    """
+    if not per_learner or len(per_learner) != len(weights):
+        raise ValueError(f"{len(per_learner)} learners need as many weights, got {len(weights)}")
+    averages = {}
+    for name in per_learner[0]:
+        pairs = [(m[name], w) for m, w in zip(per_learner, weights, strict=True) if not np.isnan(m[name]) and w > 0]
+        total = sum(weight for _, weight in pairs)
+        averages[name] = sum(value * weight for value, weight in pairs) / total if total else float("nan")
+    return averages

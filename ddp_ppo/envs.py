@@ -1,0 +1,132 @@
+"""Environments as arrays: one function builds them, one describes them, one table holds the backends.
+
+Backends: "gymnasium" runs any Gymnasium environment, "mujoco" the Gymnasium MuJoCo tasks straight on batched physics,
+"auto" the second where it covers the task and the first elsewhere. A user's own vectorised class is given as
+`module:Class`, in place of the id or as the backend.
+"""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Callable, Mapping
+from typing import Any
+
+from ddp_ppo.env_errors import EnvError, describe_cause
+from ddp_ppo.gymnasium_env import GymnasiumEnv, find_registered, import_module
+from ddp_ppo.protocols import BatchEnv, EnvSpec
+
+__all__ = ["EnvError", "describe_env", "make_batch_env"]
+
+_METHODS = ("reset", "step", "save", "restore", "reward_terms", "close")
+
+
+def make_batch_env(
+    env_id: str,
+    num_envs: int,
+    *,
+    env_kwargs: Mapping[str, Any] | None = None,
+    backend: str = "auto",
+    max_episode_steps: int | None = None,
+    remove_profiler_clock: bool = True,
+) -> BatchEnv:
+    """Builds `num_envs` environments.
+
+    Warnings that building raises are dropped: `describe_env` showed them before, once and not in every actor.
+
+    Args:
+        env_id: a Gymnasium id, `module:Id-v0` (the module is imported first and registers it), or `module:Class`.
+        num_envs: K.
+        env_kwargs: arguments of the environment's constructor.
+        backend: "auto", "gymnasium", "mujoco", or `module:Class`.
+        max_episode_steps: replaces the registered time limit.
+        remove_profiler_clock: stop MuJoCo from timing itself (see mujoco_clock), in this process.
+
+    Raises:
+        EnvError: one line that says what is wrong with the id, the arguments, the spaces or the backend.
+    """
+    options = {"max_episode_steps": max_episode_steps, "remove_profiler_clock": remove_profiler_clock}
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        return _build(env_id, num_envs, backend, dict(env_kwargs or {}), options)
+
+
+def describe_env(
+    env_id: str,
+    *,
+    env_kwargs: Mapping[str, Any] | None = None,
+    backend: str = "auto",
+    max_episode_steps: int | None = None,
+    remove_profiler_clock: bool = True,
+) -> EnvSpec:
+    """Builds one environment, closes it and returns its description; arguments and errors as `make_batch_env`."""
+    options = {"max_episode_steps": max_episode_steps, "remove_profiler_clock": remove_profiler_clock}
+    env = _build(env_id, 1, backend, dict(env_kwargs or {}), options)
+    env.close()
+    return env.spec
+
+
+def _build(env_id: str, num_envs: int, backend: str, env_kwargs: dict[str, Any], options: dict[str, Any]) -> BatchEnv:
+    limit = options["max_episode_steps"]
+    if num_envs < 1 or (limit is not None and limit < 1):
+        raise EnvError(f"{env_id}: num_envs {num_envs} and max_episode_steps {limit} must be positive")
+    class_path = backend if ":" in backend else _class_path(env_id)
+    if class_path is not None:
+        if limit is not None:
+            raise EnvError(f"{class_path}: max_episode_steps has no effect on it, a class of your own keeps the time")
+        return _build_own(class_path, num_envs, env_kwargs)
+    if backend not in ("auto", *_BACKENDS):
+        known = ", ".join(("auto", *_BACKENDS, "module:Class"))
+        raise EnvError(f"{env_id}: unknown backend {backend!r}; use one of {known}")
+    reason = _why_not_mujoco(env_id, env_kwargs)
+    if backend == "mujoco" and reason is not None:
+        raise EnvError(f"{env_id}: backend mujoco does not cover it: {reason}")
+    chosen = backend if backend != "auto" else "mujoco" if reason is None else "gymnasium"
+    return _BACKENDS[chosen](env_id, num_envs, env_kwargs=env_kwargs, **options)
+
+
+def _why_not_mujoco(env_id: str, env_kwargs: dict[str, Any]) -> str | None:
+    registered = find_registered(env_id)
+    if not str(registered.entry_point).startswith("gymnasium.envs.mujoco."):  # do not load MuJoCo for CartPole
+        return "it is none of Gymnasium's MuJoCo tasks"
+    from ddp_ppo.mujoco_tasks import covers
+
+    return covers(registered.id, env_kwargs)
+
+
+def _build_mujoco(env_id: str, num_envs: int, **options: Any) -> BatchEnv:
+    from ddp_ppo.mujoco_env import MujocoEnv
+
+    return MujocoEnv(env_id, num_envs, **options)
+
+
+_BACKENDS: dict[str, Callable[..., BatchEnv]] = {"gymnasium": GymnasiumEnv, "mujoco": _build_mujoco}
+
+
+def _class_path(env_id: str) -> str | None:
+    """`env_id` itself if it names a class of a module rather than an id that the module registers."""
+    module, _, name = env_id.rpartition(":")
+    is_class = (
+        bool(module) and name.isidentifier() and isinstance(getattr(import_module(module, env_id), name, None), type)
+    )
+    return env_id if is_class else None
+
+
+def _build_own(class_path: str, num_envs: int, env_kwargs: dict[str, Any]) -> BatchEnv:
+    """Builds a user's own `BatchEnv` and checks that it is one."""
+    module, _, name = class_path.rpartition(":")
+    own_class = getattr(import_module(module, class_path), name, None)
+    if not callable(own_class):
+        raise EnvError(f"{class_path}: module {module!r} has no class {name!r}")
+    try:
+        env = own_class(num_envs, **env_kwargs)
+    except Exception as error:
+        raise EnvError(f"{class_path}: cannot build the environment: {describe_cause(error)}") from error
+    missing = [method for method in _METHODS if not callable(getattr(env, method, None))]
+    if missing:
+        raise EnvError(f"{class_path}: missing methods {', '.join(missing)} of BatchEnv (ddp_ppo/protocols.py)")
+    if not isinstance(getattr(env, "spec", None), EnvSpec):
+        raise EnvError(f"{class_path}: attribute spec must be a ddp_ppo.protocols.EnvSpec")
+    if getattr(env, "num_envs", None) != num_envs:
+        raise EnvError(f"{class_path}: attribute num_envs must be {num_envs}, not {getattr(env, 'num_envs', None)}")
+    batch_env: BatchEnv = env
+    return batch_env

@@ -1,0 +1,215 @@
+"""The Gymnasium backend: K environments in one lean loop, each reset in the step in which its episode ends.
+
+Not gymnasium.vector: no copies of infos, no inserted transition. Time limits are kept here, so that one setting can
+shorten or lengthen them. Whether observations and rewards are finite is for the trainer to check, once per rollout.
+"""
+
+from __future__ import annotations
+
+import difflib
+import importlib
+import os
+import sys
+from collections.abc import Mapping, Sequence
+from types import ModuleType
+from typing import Any
+
+import gymnasium
+import numpy as np
+from gymnasium.envs.registration import EnvSpec as RegisteredEnv
+from gymnasium.envs.registration import load_env_creator
+from gymnasium.wrappers import OrderEnforcing, PassiveEnvChecker, TimeLimit
+from numpy.typing import NDArray
+
+from ddp_ppo.env_errors import EnvError, describe_cause
+from ddp_ppo.env_spaces import action_decoder, action_fields, as_reward, observation_writer
+from ddp_ppo.env_state import restore_env, save_env, state_access
+from ddp_ppo.mujoco_clock import prepare_mujoco
+from ddp_ppo.protocols import EnvSpec, FloatArray, PlainState, Step
+
+_Env = gymnasium.Env[Any, Any]
+
+
+class GymnasiumEnv:
+    """`BatchEnv` over K environments made by `gymnasium.make`."""
+
+    def __init__(
+        self,
+        env_id: str,
+        num_envs: int,
+        *,
+        env_kwargs: Mapping[str, Any] | None = None,
+        max_episode_steps: int | None = None,
+        remove_profiler_clock: bool = True,
+    ) -> None:
+        """Builds the environments; `max_episode_steps` replaces the registered limit. Raises EnvError."""
+        self._envs: list[_Env] = []
+        try:
+            for _ in range(num_envs):
+                env, limit = build_env(env_id, env_kwargs or {}, max_episode_steps, remove_profiler_clock)
+                self._envs.append(env)
+            try:
+                obs_size, self._write_obs = observation_writer(env.observation_space)
+                actions = action_fields(env.action_space)
+            except EnvError as error:
+                raise EnvError(f"{env_id}: {error}") from error
+        except EnvError:
+            self.close()
+            raise
+        self.spec = EnvSpec(env_id=env_id, obs_size=obs_size, max_episode_steps=limit, backend="gymnasium", **actions)
+        self.num_envs = num_envs
+        self._decode = action_decoder(env.action_space)
+        self._limit = limit or sys.maxsize
+        self._elapsed = [0] * num_envs  # steps of the current episode
+        self._num_steps = 0  # since reset(), for error messages
+        self._infos: list[dict[str, Any]] = [{}] * num_envs
+        self._result = Step(
+            obs=np.zeros((num_envs, obs_size), np.float32),
+            reward=np.zeros(num_envs),
+            terminated=np.zeros(num_envs, np.bool_),
+            truncated=np.zeros(num_envs, np.bool_),
+            final_obs=np.zeros((num_envs, obs_size), np.float32),
+        )
+
+    def reset(self, seeds: Sequence[int]) -> FloatArray:
+        """Starts new episodes, environment i seeded with seeds[i]; later resets go on from that seed's stream."""
+        self._elapsed = [0] * self.num_envs
+        self._num_steps = 0
+        index = 0
+        try:
+            for index, env in enumerate(self._envs):
+                obs, _ = env.reset(seed=int(seeds[index]))
+                self._write_obs(obs, self._result.obs[index])
+        except Exception as error:
+            raise EnvError(f"environment {index} failed in reset: {describe_cause(error)}") from error
+        return self._result.obs
+
+    def step(self, action: NDArray[Any]) -> Step:
+        """Steps every environment once; raises EnvError with the environment's index and step where one fails."""
+        actions = self._decode(action)
+        all_obs, rewards, all_terminated, all_truncated, all_final_obs = result = self._result
+        elapsed, limit, write_obs = self._elapsed, self._limit, self._write_obs
+        self._num_steps += 1
+        index = 0
+        try:
+            for index, env in enumerate(self._envs):
+                elapsed[index] += 1
+                obs, reward, terminated, truncated, self._infos[index] = env.step(actions[index])
+                truncated = bool(truncated) or elapsed[index] >= limit
+                rewards[index] = as_reward(reward)
+                all_terminated[index] = terminated
+                all_truncated[index] = truncated
+                if terminated or truncated:
+                    write_obs(obs, all_final_obs[index])
+                    obs, _ = env.reset()
+                    elapsed[index] = 0
+                write_obs(obs, all_obs[index])
+        except Exception as error:
+            where = f"environment {index} failed in step {self._num_steps} (step {elapsed[index]} of its episode)"
+            raise EnvError(f"{where}: {describe_cause(error)}") from error
+        return result
+
+    def save(self) -> PlainState | None:
+        """The exact state of all environments, or None where an environment has no way to give it."""
+        access = state_access(self._envs[0])
+        if access is None:
+            return None
+        return {
+            "envs": [save_env(access, env) for env in self._envs],
+            "elapsed": np.array(self._elapsed),
+            "num_steps": self._num_steps,
+            "obs": self._result.obs.copy(),
+        }
+
+    def restore(self, state: PlainState) -> FloatArray:
+        """Continues from what `save` of the same kind and number of environments returned."""
+        access = state_access(self._envs[0])
+        if access is None or len(state["envs"]) != self.num_envs:
+            raise EnvError(
+                f"{self.spec.env_id}: the saved state does not fit {self.num_envs} environments of this kind"
+            )
+        for env, env_state in zip(self._envs, state["envs"], strict=True):
+            restore_env(access, env, env_state)
+        self._elapsed = [int(steps) for steps in state["elapsed"]]
+        self._num_steps = int(state["num_steps"])
+        self._result.obs[:] = state["obs"]
+        return self._result.obs
+
+    def reward_terms(self) -> Mapping[str, NDArray[np.float64]]:
+        """The numbers that the last step's infos hold under keys `reward_*`; 0 where an environment gave none."""
+        names = {name for info in self._infos for name in info if name.startswith("reward_")}
+        return {name: np.array([as_reward(info.get(name, 0.0)) for info in self._infos]) for name in sorted(names)}
+
+    def close(self) -> None:
+        """Closes every environment."""
+        for env in self._envs:
+            env.close()
+
+
+def build_env(
+    env_id: str,
+    env_kwargs: Mapping[str, Any],
+    max_episode_steps: int | None = None,
+    remove_profiler_clock: bool = True,
+) -> tuple[_Env, int | None]:
+    """Builds one environment without the wrappers that this package replaces; returns it and its time limit.
+
+    Raises:
+        EnvError: unknown id (with the nearest known one), or whatever the constructor complains about.
+    """
+    registered = find_registered(env_id)
+    try:
+        if isinstance(registered.entry_point, str):
+            load_env_creator(registered.entry_point)  # so that MuJoCo, if it is wanted, is there to be prepared
+        prepare_mujoco(clock=not remove_profiler_clock)
+        env = gymnasium.make(registered, max_episode_steps=-1, disable_env_checker=True, **env_kwargs)
+    except Exception as error:
+        raise EnvError(f"{env_id}: cannot build the environment: {describe_cause(error)}") from error
+    limit = registered.max_episode_steps
+    while isinstance(env, (OrderEnforcing, PassiveEnvChecker, TimeLimit)):
+        limit = min(_own_limit(env), limit or sys.maxsize) if isinstance(env, TimeLimit) else limit
+        env = env.env
+    inner_limit = _smallest_inner_limit(env)
+    if max_episode_steps is not None and max_episode_steps > inner_limit:
+        env.close()
+        raise EnvError(
+            f"{env_id}: max_episode_steps {max_episode_steps} is out of reach: the environment limits itself to "
+            f"{inner_limit} steps inside its own wrappers"
+        )
+    return env, max_episode_steps or limit
+
+
+def find_registered(env_id: str) -> RegisteredEnv:
+    """Finds the registered environment `name` or `module:name`, importing the module first. Raises EnvError."""
+    module, _, name = env_id.rpartition(":")
+    if not name:
+        raise EnvError(f"env_id {env_id!r}: a name is missing after the colon, as in my_envs:Tiny-v0")
+    if module:
+        import_module(module, env_id)
+    if name not in gymnasium.registry:
+        nearest = difflib.get_close_matches(name, gymnasium.registry, n=1, cutoff=0.0)
+        hint = f"; the nearest known one is {nearest[0]!r}" if nearest else ""
+        raise EnvError(f"env_id {env_id!r}: no environment {name!r} is registered{hint}")
+    return gymnasium.registry[name]
+
+
+def import_module(name: str, wanted_by: str) -> ModuleType:
+    """Imports a user's module; the current directory counts as a place for modules, also in spawned children."""
+    if os.getcwd() not in sys.path:
+        sys.path.insert(0, os.getcwd())
+    try:
+        return importlib.import_module(name)
+    except Exception as error:
+        raise EnvError(f"{wanted_by}: cannot import module {name!r}: {describe_cause(error)}") from error
+
+
+def _own_limit(env: TimeLimit[Any, Any]) -> int:
+    return int(env._max_episode_steps)
+
+
+def _smallest_inner_limit(env: _Env) -> int:
+    limit = sys.maxsize
+    while isinstance(env, gymnasium.Wrapper):
+        limit = min(limit, _own_limit(env)) if isinstance(env, TimeLimit) else limit
+        env = env.env
+    return limit

@@ -1,0 +1,144 @@
+"""Where the numbers of a run go: a CSV row, the same scalars in TensorBoard, and one console line for each round.
+
+NaN stands for "nothing to report": an empty CSV cell, no TensorBoard point.
+"""
+
+from __future__ import annotations
+
+import csv
+import io
+import math
+import sys
+import time
+from collections.abc import Mapping
+from pathlib import Path
+from typing import TextIO
+
+from tensorboard.compat.proto.event_pb2 import Event, SessionLog
+from tensorboard.compat.proto.summary_pb2 import Summary
+from tensorboard.summary.writer.event_file_writer import EventFileWriter
+
+from ddp_ppo.checkpoint import write_atomically
+
+_FLUSH_SECONDS = 5
+
+
+class CsvLog:
+    """One row a round, written through at once; a resumed run goes on after the last row that it keeps."""
+
+    def __init__(self, path: Path, *, after_round: int) -> None:
+        """Keeps the rows of an existing file up to `after_round` (0: none, the file starts anew)."""
+        path.parent.mkdir(parents=True, exist_ok=True)
+        kept: list[dict[str, str]] = []
+        if after_round and path.exists():
+            with open(path, newline="") as file:
+                rows = csv.DictReader(file)
+                kept = [row for row in rows if (row.get("round") or "").isdigit() and int(row["round"]) <= after_round]
+        self._columns: list[str] = [str(column) for column in kept[0]] if kept else []
+        write_atomically(path, lambda file: file.write(self._text(kept).encode()))
+        self._file = open(path, "a", newline="")  # noqa: SIM115 - lives as long as the run
+
+    def _text(self, rows: list[dict[str, str]]) -> str:
+        text = io.StringIO()
+        if rows:
+            writer = csv.DictWriter(text, self._columns, lineterminator="\n")
+            writer.writeheader()
+            writer.writerows(rows)
+        return text.getvalue()
+
+    def write(self, row: Mapping[str, float]) -> None:
+        """Appends one row; every row has the same columns."""
+        writer = csv.writer(self._file, lineterminator="\n")
+        if not self._columns:
+            self._columns = list(row)
+            writer.writerow(self._columns)
+        writer.writerow([_cell(row.get(column, math.nan)) for column in self._columns])
+        self._file.flush()
+
+    def close(self) -> None:
+        """Closes the file."""
+        self._file.close()
+
+
+def _cell(value: float) -> str:
+    if math.isnan(value):
+        return ""
+    return str(int(value)) if float(value).is_integer() and abs(value) < 1e15 else repr(float(value))
+
+
+class TensorBoardLog:
+    """Scalars over environment steps; a resumed run hides what an earlier one wrote beyond its checkpoint."""
+
+    def __init__(self, folder: Path, *, after_step: int) -> None:
+        self._writer = EventFileWriter(str(folder), flush_secs=_FLUSH_SECONDS)
+        if after_step:
+            self._writer.add_event(Event(step=after_step + 1, file_version="brain.Event:2", wall_time=time.time()))
+            start = SessionLog(status=SessionLog.START)
+            self._writer.add_event(Event(step=after_step + 1, session_log=start, wall_time=time.time()))
+
+    def write(self, row: Mapping[str, float], env_steps: int) -> None:
+        """Adds one point for every scalar that has something to report."""
+        values = [Summary.Value(tag=tag, simple_value=value) for tag, value in row.items() if not math.isnan(value)]
+        self._writer.add_event(Event(step=env_steps, summary=Summary(value=values), wall_time=time.time()))
+
+    def close(self) -> None:
+        """Flushes and closes the file."""
+        self._writer.close()
+
+
+class Console:
+    """One line a round; on a terminal the line is overwritten, in a pipe every line stays."""
+
+    def __init__(self, stream: TextIO | None = None) -> None:
+        self._stream = stream or sys.stdout
+        self._is_terminal = self._stream.isatty()
+        self._is_line_open = False
+
+    def say(self, text: str) -> None:
+        """A line that stays."""
+        self._end_line()
+        print(text, file=self._stream, flush=True)
+
+    def progress(self, text: str, *, keep: bool) -> None:
+        """The round's line; `keep` leaves it on a terminal too."""
+        if not self._is_terminal:
+            print(text, file=self._stream, flush=True)
+            return
+        self._stream.write(f"\r\x1b[2K{text}")
+        self._stream.flush()
+        self._is_line_open = True
+        if keep:
+            self._end_line()
+
+    def _end_line(self) -> None:
+        if self._is_line_open:
+            self._stream.write("\n")
+            self._is_line_open = False
+
+
+def progress_line(row: Mapping[str, float], *, num_rounds: int, seconds_left: float) -> str:
+    """What one round has to say on the console."""
+    parts = [f"round {int(row['round'])}/{num_rounds}", f"{_steps(row['env_steps'])} steps"]
+    if not math.isnan(row["rollout/episode_return_mean"]):
+        parts.append(f"return {row['rollout/episode_return_mean']:.1f}")
+    if not math.isnan(row["eval/return_mean"]):
+        parts.append(f"eval {row['eval/return_mean']:.1f}")
+    parts.append(f"kl {row['train/approx_kl']:.4f}")
+    parts.append(f"{row['time/steps_per_second']:,.0f} steps/s")
+    total = row["time/round_seconds"] or 1.0
+    shares = (
+        f"{name} {100 * row[f'time/{name}_seconds'] / total:.0f}%" for name in ("sample", "train", "sync", "record")
+    )
+    parts.append(" ".join(shares))
+    parts.append(f"{_duration(seconds_left)} left")
+    return " | ".join(parts)
+
+
+def _steps(steps: float) -> str:
+    return f"{steps / 1e6:.2f}M" if steps >= 1e6 else f"{steps / 1e3:.0f}k" if steps >= 1e4 else f"{steps:.0f}"
+
+
+def _duration(seconds: float) -> str:
+    minutes, seconds = divmod(round(seconds), 60)
+    hours, minutes = divmod(minutes, 60)
+    return f"{hours}h{minutes:02d}m" if hours else f"{minutes}m{seconds:02d}s" if minutes else f"{seconds}s"

@@ -1,0 +1,71 @@
+"""Two settings of the MuJoCo library, made once per process: no profiler clock, and warnings go to `logging`.
+
+`import mujoco` installs a clock that the engine reads several times in every step to fill its profiling timers, which
+nothing here looks at. Without it a step is 14 to 16 % faster (HalfCheetah: 26.3 -> 22.7 us per control step) and
+computes the same numbers. `mujoco.set_mjcb_time(None)` does not remove it, so the C pointer is cleared.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import logging
+import os
+import re
+import sys
+from collections import Counter
+from pathlib import Path
+
+_LOGGER = logging.getLogger(__name__)
+_warning_counts: Counter[str] = Counter()
+
+
+def prepare_mujoco(*, clock: bool) -> None:
+    """Makes both settings where this process has imported MuJoCo; `clock` leaves the profiler clock as it is."""
+    if "mujoco" in sys.modules:
+        log_warnings()
+        if not clock:
+            remove_profiler_clock()
+
+
+def remove_profiler_clock() -> bool:
+    """Clears MuJoCo's time callback in this process; returns whether it is now absent. Never raises.
+
+    It leaves a clock that someone set with `mujoco.set_mjcb_time`, and it touches nothing where the loaded library or
+    its symbol is not found (the flag RTLD_NOLOAD keeps a second copy from being loaded).
+    """
+    try:
+        import mujoco
+
+        if mujoco.get_mjcb_time() is not None:
+            return False
+        folder = Path(mujoco.__file__).parent
+        path = next(path for pattern in ("libmujoco.so*", "libmujoco*.dylib") for path in folder.glob(pattern))
+        library = ctypes.CDLL(str(path), mode=os.RTLD_NOLOAD | os.RTLD_LAZY)
+        ctypes.c_void_p.in_dll(library, "mjcb_time").value = None
+    except (ImportError, AttributeError, StopIteration, OSError, ValueError, TypeError) as error:
+        _LOGGER.debug("MuJoCo's profiler clock stays: %s: %s", type(error).__name__, error)
+        return False
+    return True
+
+
+def log_warnings() -> None:
+    """Sends MuJoCo's warnings to `logging` instead of stderr and a MUJOCO_LOG.TXT in the current directory.
+
+    Each kind of warning is logged at its 1st, 2nd, 4th, 8th ... occurrence together with the count. A handler that
+    someone else has set stays.
+    """
+    import mujoco
+
+    if mujoco.get_mju_user_warning() is None:
+        mujoco.set_mju_user_warning(_log_warning)
+
+
+def _log_warning(text: str) -> None:
+    if "deprecated" in text:  # about the syntax of a model file, such as Gymnasium's own HalfCheetah
+        _LOGGER.debug("MuJoCo: %s", text)
+        return
+    kind = re.sub(r"\d+", "#", text)
+    _warning_counts[kind] += 1
+    count = _warning_counts[kind]
+    if count & (count - 1) == 0:
+        _LOGGER.warning("MuJoCo (warning of this kind no. %d in this process): %s", count, text)

@@ -1,0 +1,195 @@
+"""The parameters of an actor-critic MLP as one flat float32 vector, and its forward pass in NumPy.
+
+Publishing, averaging, clipping and Adam work on the flat vector; layers are views into it. Torch-free, so that actors
+need no torch. Source of the initialisation: Andrychowicz et al. 2020 (orthogonal, last actor layer x 0.01).
+
+Shapes: M rows, D observation size, H hidden units, A action size, P parameters. A layer is one block [inputs + 1,
+outputs] whose last row is the bias, so that a layer is a single matrix product with an input that ends in a 1. Layers
+alternate between actor and critic: where both have the same inputs, the two blocks are one array
+[2, inputs + 1, outputs].
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any, Literal, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ddp_ppo.distributions import LOG_STD_MAX, LOG_STD_MIN
+from ddp_ppo.protocols import EnvSpec, FloatArray
+
+Head = Literal["gaussian", "categorical"]
+
+
+class Layer(NamedTuple):
+    """One linear layer: flat[start : start + (inputs + 1) * outputs] viewed as [inputs + 1, outputs]."""
+
+    name: str  # as in an nn.Sequential: "actor.0", "critic.2", ...
+    inputs: int
+    outputs: int
+    start: int
+
+    @property
+    def size(self) -> int:
+        return (self.inputs + 1) * self.outputs
+
+    def view(self, flat: Any) -> Any:
+        """The block [inputs + 1, outputs] of a flat NumPy array or torch tensor, without a copy."""
+        return flat[self.start : self.start + self.size].reshape(self.inputs + 1, self.outputs)
+
+
+@dataclass(frozen=True)
+class NetworkSpec:
+    """Shape of an actor-critic MLP with separate trunks; plain values.
+
+    Attributes:
+        obs_size: D.
+        head: "gaussian" (the actor's output is the mean, log_std is a parameter) or "categorical" (logits).
+        action_size: A.
+        hidden_sizes: units of each hidden layer; empty for a linear policy.
+        activation: "tanh", "relu" or "elu".
+    """
+
+    obs_size: int
+    head: Head
+    action_size: int
+    hidden_sizes: tuple[int, ...]
+    activation: str
+
+    @staticmethod
+    def for_env(env: EnvSpec, hidden_sizes: tuple[int, ...], activation: str) -> NetworkSpec:
+        """The network that acts in this environment."""
+        head: Head = "gaussian" if env.action_kind == "box" else "categorical"
+        return NetworkSpec(env.obs_size, head, env.action_size, tuple(hidden_sizes), activation)
+
+    @cached_property
+    def layers(self) -> tuple[Layer, ...]:
+        """All layers in the order of the flat vector: actor and critic of each depth side by side."""
+        layers: list[Layer] = []
+        start, inputs = 0, self.obs_size
+        for depth, width in enumerate((*self.hidden_sizes, 0)):  # 0 stands for the outputs: A and 1
+            for trunk, outputs in (("actor", width or self.action_size), ("critic", width or 1)):
+                layers.append(Layer(f"{trunk}.{2 * depth}", inputs, outputs, start))
+                start += layers[-1].size
+            inputs = width
+        return tuple(layers)
+
+    def trunk(self, name: Literal["actor", "critic"]) -> tuple[Layer, ...]:
+        """The layers of one trunk, first to last."""
+        return tuple(layer for layer in self.layers if layer.name.startswith(name))
+
+    @cached_property
+    def log_std_slice(self) -> slice:
+        """Where log_std [A] lies in the flat vector; empty for a categorical head."""
+        start = self.layers[-1].start + self.layers[-1].size
+        return slice(start, start + (self.action_size if self.head == "gaussian" else 0))
+
+    @property
+    def num_parameters(self) -> int:
+        """P."""
+        return self.log_std_slice.stop
+
+
+def initial_parameters(spec: NetworkSpec, generator: np.random.Generator, init_log_std: float) -> FloatArray:
+    """Flat vector [P]: orthogonal weights (gain sqrt 2; last actor layer 0.01, last critic layer 1), zero biases."""
+    flat = np.zeros(spec.num_parameters, np.float32)
+    for layer in spec.layers:
+        is_last = layer in spec.layers[-2:]
+        gain = (0.01 if layer.name.startswith("actor") else 1.0) if is_last else math.sqrt(2.0)
+        layer.view(flat)[:-1] = gain * _orthogonal(layer.inputs, layer.outputs, generator)
+    flat[spec.log_std_slice] = init_log_std
+    return flat
+
+
+def _orthogonal(rows: int, columns: int, generator: np.random.Generator) -> NDArray[np.float64]:
+    normal = generator.standard_normal((max(rows, columns), min(rows, columns)))
+    q, r = np.linalg.qr(normal)
+    q *= np.sign(np.diag(r))  # makes the distribution uniform over orthogonal matrices (Mezzadri 2007)
+    return q if rows >= columns else q.T
+
+
+def hold_log_std(spec: NetworkSpec, flat: Any) -> bool:
+    """Holds log_std inside [LOG_STD_MIN, LOG_STD_MAX], in place (NumPy or torch); True if it had left the range."""
+    log_std = flat[spec.log_std_slice]
+    outside = bool(((log_std < LOG_STD_MIN) | (log_std > LOG_STD_MAX)).any())
+    flat[spec.log_std_slice] = log_std.clip(LOG_STD_MIN, LOG_STD_MAX)
+    return outside
+
+
+def to_named(spec: NetworkSpec, flat: NDArray[Any]) -> dict[str, NDArray[Any]]:
+    """Named copies in torch's convention: "actor.0.weight" [out, in], "actor.0.bias" [out], ..., "log_std" [A]."""
+    named: dict[str, NDArray[Any]] = {}
+    for layer in spec.layers:
+        block = layer.view(flat)
+        named[f"{layer.name}.weight"] = np.ascontiguousarray(block[:-1].T)
+        named[f"{layer.name}.bias"] = block[-1].copy()
+    if spec.head == "gaussian":
+        named["log_std"] = flat[spec.log_std_slice].copy()
+    return named
+
+
+def from_named(spec: NetworkSpec, named: Mapping[str, NDArray[Any]]) -> FloatArray:
+    """The flat vector [P] of named arrays.
+
+    Raises:
+        ValueError: an array is missing, too many or has another shape; all of them are listed, both shapes named.
+    """
+    flat = np.zeros(spec.num_parameters, np.float32)
+    expected = to_named(spec, flat)
+    faults = [
+        f"{name} is {tuple(named[name].shape) if name in named else 'missing'}, this network has {array.shape}"
+        for name, array in expected.items()
+        if name not in named or tuple(named[name].shape) != array.shape
+    ]
+    faults += [f"{name} {tuple(named[name].shape)} has no place in this network" for name in named.keys() - expected]
+    if faults:
+        raise ValueError("; ".join(faults))
+    for layer in spec.layers:
+        layer.view(flat)[:-1] = np.asarray(named[f"{layer.name}.weight"]).T
+        layer.view(flat)[-1] = named[f"{layer.name}.bias"]
+    if spec.head == "gaussian":
+        flat[spec.log_std_slice] = named["log_std"]
+    return flat
+
+
+def _elu(x: FloatArray, out: FloatArray) -> None:
+    negative = np.expm1(np.minimum(x, 0.0))
+    np.maximum(x, 0.0, out=out)
+    out += negative
+
+
+NUMPY_ACTIVATIONS: dict[str, Callable[[FloatArray, FloatArray], object]] = {
+    "tanh": lambda x, out: np.tanh(x, out=out),
+    "relu": lambda x, out: np.maximum(x, 0.0, out=out),
+    "elu": lambda x, out: _elu(x, out),
+}
+
+
+class NumpyMlp:
+    """Forward pass of one trunk for a fixed number of rows, all memory allocated once."""
+
+    def __init__(self, layers: tuple[Layer, ...], activation: str, num_rows: int) -> None:
+        self._layers = layers
+        self._activate = NUMPY_ACTIVATIONS[activation]
+        self.input = np.ones((num_rows, layers[0].inputs + 1), np.float32)  # [M, D + 1], the last column stays 1
+        self._inputs = [self.input] + [np.ones((num_rows, layer.outputs + 1), np.float32) for layer in layers[:-1]]
+        self._hidden = [array[:, :-1] for array in self._inputs[1:]]
+        self._blocks: list[FloatArray] = []
+
+    def load(self, flat: FloatArray) -> None:
+        """Uses these parameters [P]; views, not copies, so the vector must not change during a rollout."""
+        self._blocks = [layer.view(flat) for layer in self._layers]
+
+    def forward(self, out: FloatArray) -> None:
+        """Maps `input` [M, D + 1], filled by the caller, to out [M, outputs]."""
+        x = self.input
+        for hidden, following, block in zip(self._hidden, self._inputs[1:], self._blocks, strict=False):
+            np.matmul(x, block, out=hidden)
+            self._activate(hidden, hidden)
+            x = following
+        np.matmul(x, self._blocks[-1], out=out)

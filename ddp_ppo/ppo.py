@@ -1,0 +1,275 @@
+"""Proximal policy optimisation (Schulman et al. 2017): one round's rollout in, new parameters and metrics out.
+
+A learner never communicates: what must be averaged over learners inside a step it receives as functions. The gradient
+of a mini-batch comes from an `Update`; `ppo_torch.TorchUpdate` is the definition, `ppo_numpy.NumpyUpdate` the fast one.
+
+Shapes: T rollout_length, B environments, N = T * B samples, n samples of a mini-batch, D observation size, A action
+size, P parameters.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from typing import Any, NamedTuple
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import Tensor
+
+from ddp_ppo.annotate import REWARD_CLIP, scale_reward
+from ddp_ppo.config import Config
+from ddp_ppo.gae import compute_gae
+from ddp_ppo.moments import RmsState
+from ddp_ppo.networks import NetworkSpec, hold_log_std
+from ddp_ppo.policy import ActorCritic
+from ddp_ppo.ppo_numpy import NumpyUpdate
+from ddp_ppo.ppo_torch import Batch, EpochStats, LossSettings, OptimizerState, TorchUpdate, Update
+from ddp_ppo.rollout import Field, Rollout
+from ddp_ppo.seeding import Purpose, stream
+
+_ADAPTIVE_FACTOR, _ADAPTIVE_MIN, _ADAPTIVE_MAX = 1.5, 1e-6, 1e-2
+
+
+class Averaging(NamedTuple):
+    """How several learners decide together inside a step; the default is a learner on its own."""
+
+    gradient: Callable[[Tensor], None] = lambda gradient: None  # averages a flat gradient [P] in place
+    scalar: Callable[[float], float] = lambda value: value
+    is_per_minibatch: bool = False  # gradients are averaged, so every learner takes the same number of steps
+
+
+class PPO:
+    """The PPO learner of one process."""
+
+    annotate = "ddp_ppo.annotate:annotate_ppo"
+
+    def __init__(
+        self,
+        config: Config,
+        network: NetworkSpec,
+        parameters: NDArray[np.float32],
+        *,
+        device: torch.device,
+        averaging: Averaging = Averaging(),
+        rank: int = 0,
+    ) -> None:
+        self.config = config
+        self.network = network
+        self.device = device
+        self.policy = ActorCritic(network, torch.from_numpy(parameters.copy()).to(device))
+        self.optimizer = OptimizerState(
+            torch.zeros_like(self.policy.flat.data), torch.zeros_like(self.policy.flat.data), torch.zeros((), device=device)
+        )
+        self.learning_rate = config.learning_rate
+        self._averaging = averaging
+        self._rank = rank
+        self._update = self._make_update()
+
+    def _make_update(self) -> Update:
+        config = self.config
+        settings = LossSettings(
+            config.clip_range,
+            config.value_clip_range,
+            config.entropy_coef,
+            config.value_coef,
+            config.max_grad_norm,
+            config.adam_eps,
+        )
+        backend = resolve_update_backend(config, self.device.type)
+        kind = NumpyUpdate if backend == "numpy" else TorchUpdate
+        return kind(self.policy, self.optimizer, settings, self._averaging.gradient)
+
+    @staticmethod
+    def rollout_fields(network: NetworkSpec) -> tuple[Field, ...]:
+        """What a rollout must hold for this learner, [T(+1), B, ...]."""
+        is_gaussian = network.head == "gaussian"
+        return (
+            Field("obs", "float32", (network.obs_size,), extra_rows=1),
+            Field("act", "float32" if is_gaussian else "int64", (network.action_size,) if is_gaussian else ()),
+            Field("reward", "float32"),
+            Field("terminated", "bool"),
+            Field("truncated", "bool"),
+            Field("final_obs", "float32", (network.obs_size,)),
+            Field("logp", "float32"),
+            Field("value", "float32", extra_rows=1),
+            Field("final_value", "float32"),
+            Field("adv", "float32"),
+            Field("ret", "float32"),
+        )
+
+    def train_step(
+        self, updates: Rollout, *, round_index: int, num_rounds: int, reward_scale: float = 1.0
+    ) -> tuple[dict[str, Tensor], dict[str, float]]:
+        """Trains on the whole on-policy buffer and clears it.
+
+        Args:
+            updates: this round's annotated rollout.
+            round_index: 0-based, for the learning-rate schedule and the order of the samples.
+            num_rounds: rounds of the whole run.
+            reward_scale: what the actors multiplied rewards with; read where advantages are recomputed.
+
+        Returns:
+            The policy's state dict and the round's metrics.
+        """
+        config = self.config
+        buffer_size = updates.buffer_size
+        if buffer_size == 0:
+            raise ValueError("train_step needs a filled rollout; this one has been trained on already")
+        if config.learning_rate_schedule == "linear":
+            self.learning_rate = config.learning_rate * (1.0 - round_index / num_rounds)
+        started = time.perf_counter()
+        batch = self._load(updates)
+        transfer_seconds = time.perf_counter() - started
+        value_explained = explained_variance(batch.value, batch.ret)
+        self._update.load(batch)
+        generator = stream(config.seed, Purpose.SHUFFLE, self._rank, round_index)
+        epochs: list[EpochStats] = []
+        for epoch in range(config.num_epochs):
+            if epoch and config.recompute_advantages:
+                batch = self._recompute_advantages(updates, batch, reward_scale)
+                self._update.load(batch)
+            order = generator.permutation(buffer_size)
+            epochs.append(self._update.epoch(order, min(config.minibatch_size, buffer_size), self.learning_rate))
+            hold_log_std(self.network, self.policy.flat.data)
+            if self._is_kl_reached(epochs[-1].approx_kl):
+                break
+        metrics = self._metrics(epochs, buffer_size)
+        metrics["train/explained_variance"] = value_explained
+        metrics["time/transfer_seconds"] = transfer_seconds
+        if config.learning_rate_schedule == "adaptive":
+            self._adapt_learning_rate(self._averaging.scalar(epochs[-1].approx_kl))
+        updates.clear()
+        return self.policy.state_dict(), metrics
+
+    def _load(self, updates: Rollout) -> Batch:
+        with torch.no_grad():
+            obs, act, logp, adv, ret, value = (
+                torch.from_numpy(updates[name]).to(self.device, non_blocking=True)
+                for name in ("obs", "act", "logp", "adv", "ret", "value")
+            )
+            num_samples = adv.numel()
+            return Batch(
+                self.policy.normalize(obs[:-1].reshape(num_samples, -1)),
+                act.reshape(num_samples, *act.shape[2:]),
+                logp.reshape(-1),
+                self._standardized(adv.reshape(-1), ret),
+                ret.reshape(-1),
+                value[:-1].reshape(-1),
+            )
+
+    def _standardized(self, adv: Tensor, ret: Tensor) -> Tensor:
+        return standardize(adv, ret) if self.config.normalize_advantages else adv
+
+    @torch.no_grad()
+    def _recompute_advantages(self, updates: Rollout, batch: Batch, reward_scale: float) -> Batch:
+        """Advantages and value targets with the critic as it is now (Andrychowicz et al. 2020, section 3.5)."""
+        reward, terminated, truncated, final_obs, last_obs = (
+            torch.from_numpy(array).to(self.device)
+            for array in (
+                *(updates[name] for name in ("reward", "terminated", "truncated", "final_obs")),
+                updates["obs"][-1],
+            )
+        )
+        shape = reward.shape
+        last_value = self.policy.critic(self.policy.normalize(last_obs))[None]
+        value = torch.cat([self.policy.critic(batch.obs).reshape(shape), last_value])
+        final_value = torch.zeros_like(reward)
+        if bool(truncated.any()):
+            final_value[truncated] = self.policy.critic(self.policy.normalize(final_obs[truncated]))
+        adv, ret = compute_gae(
+            scale_reward(reward, reward_scale, REWARD_CLIP if self.config.normalize_reward else float("inf")),
+            value,
+            final_value,
+            terminated,
+            truncated,
+            gamma=self.config.gamma,
+            gae_lambda=self.config.gae_lambda,
+        )
+        return batch._replace(adv=self._standardized(adv.reshape(-1), ret), ret=ret.reshape(-1))
+
+    def _is_kl_reached(self, approx_kl: float) -> bool:
+        if self.config.target_kl is None or self.config.learning_rate_schedule == "adaptive":
+            return False
+        kl = self._averaging.scalar(approx_kl) if self._averaging.is_per_minibatch else approx_kl
+        return kl > self.config.target_kl
+
+    def _adapt_learning_rate(self, kl: float) -> None:
+        target = self.config.target_kl
+        assert target is not None  # the configuration has been checked
+        if kl > 2.0 * target:
+            self.learning_rate = max(self.learning_rate / _ADAPTIVE_FACTOR, _ADAPTIVE_MIN)
+        elif kl < 0.5 * target:
+            self.learning_rate = min(self.learning_rate * _ADAPTIVE_FACTOR, _ADAPTIVE_MAX)
+
+    def _metrics(self, epochs: list[EpochStats], buffer_size: int) -> dict[str, float]:
+        means = {f"train/{name}": float(np.mean([e[i] for e in epochs])) for i, name in enumerate(EpochStats._fields)}
+        log_std = self.policy.flat.data[self.network.log_std_slice]
+        steps_per_epoch = -(-buffer_size // self.config.minibatch_size)
+        return {
+            "buffer_size": float(buffer_size),
+            **means,
+            "train/approx_kl": epochs[-1].approx_kl,
+            "train/learning_rate": self.learning_rate,
+            "train/epochs": float(len(epochs)),
+            "train/gradient_steps": float(len(epochs) * steps_per_epoch),
+            "train/action_std": float(log_std.exp().mean()) if len(log_std) else float("nan"),
+        }
+
+    def set_obs_rms_state(self, state: RmsState | None) -> None:
+        """Freezes the statistics that the next round was sampled with."""
+        self.policy.load_obs_rms_state(state)
+
+    def state_dict(self) -> dict[str, Any]:
+        """Everything that training goes on from, as tensors and plain values."""
+        return {
+            "parameters": self.policy.flat.data.cpu().clone(),
+            "exp_avg": self.optimizer.exp_avg.cpu().clone(),
+            "exp_avg_sq": self.optimizer.exp_avg_sq.cpu().clone(),
+            "step": float(self.optimizer.step),
+            "learning_rate": self.learning_rate,
+        }
+
+    def load_state_dict(self, state: dict[str, Any]) -> bool:
+        """Continues from a state dict; True if log_std had to be brought back into its range.
+
+        Raises:
+            ValueError: the parameters are of another network.
+        """
+        if state["parameters"].shape != self.policy.flat.shape:
+            raise ValueError(
+                f"the checkpoint has {state['parameters'].numel()} parameters, this network {self.policy.flat.numel()}"
+            )
+        self.policy.flat.data.copy_(state["parameters"])
+        self.optimizer.exp_avg.copy_(state["exp_avg"])
+        self.optimizer.exp_avg_sq.copy_(state["exp_avg_sq"])
+        self.optimizer.step.fill_(state["step"])
+        self.learning_rate = float(state["learning_rate"])
+        return hold_log_std(self.network, self.policy.flat.data)
+
+
+def resolve_update_backend(config: Config, device_type: str) -> str:
+    """The backend of the gradient step: NumPy on a CPU, torch elsewhere, or what the setting says."""
+    if config.update_backend != "auto":
+        return config.update_backend
+    return "numpy" if device_type == "cpu" else "torch"
+
+
+def standardize(adv: Tensor, ret: Tensor) -> Tensor:
+    """(adv - mean) / std over the whole buffer; zeros where all advantages are equal up to rounding.
+
+    Rounding noise has the size of 1e-7 of the returns: dividing it by itself would amplify it to order 1.
+    """
+    centred = adv - adv.mean()
+    std = centred.square().mean().sqrt()
+    noise = 1e-6 * ret.abs().amax()
+    return torch.where(std > noise, centred / (std + 1e-8), torch.zeros_like(centred))
+
+
+def explained_variance(value: Tensor, ret: Tensor) -> float:
+    """1 - var(ret - value) / var(ret); NaN where the returns do not vary."""
+    variance = ret.double().var(correction=0)
+    if float(variance) <= 1e-12 * float(ret.double().square().mean()):
+        return float("nan")
+    return float(1.0 - (ret - value).double().var(correction=0) / variance)

@@ -1,0 +1,162 @@
+"""The PPO loss in torch and the gradient step by autograd: the definition that every faster update must equal.
+
+Shapes: N samples of a round, n samples of a mini-batch, D observation size, A action size, P parameters.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import NamedTuple, Protocol
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import Tensor
+
+from ddp_ppo.distributions import LOG_RATIO_MAX
+from ddp_ppo.policy import ActorCritic
+
+ADAM_BETAS = (0.9, 0.999)
+
+
+class Batch(NamedTuple):
+    """The samples of one round on the learner's device; obs is normalised."""
+
+    obs: Tensor  # [N, D] float32
+    act: Tensor  # [N, A] float32 or [N] int64
+    logp: Tensor  # [N] of the policy that sampled
+    adv: Tensor  # [N] standardised
+    ret: Tensor  # [N] value targets
+    value: Tensor  # [N] values when sampled
+
+
+class EpochStats(NamedTuple):
+    """Means over the samples of one epoch; grad_norm is the mean over its mini-batches, before clipping."""
+
+    policy_loss: float
+    value_loss: float
+    entropy: float
+    approx_kl: float
+    clip_fraction: float
+    grad_norm: float
+
+
+@dataclass
+class OptimizerState:
+    """Adam's moments as flat vectors [P] beside the parameters, and its number of steps, a tensor with one element."""
+
+    exp_avg: Tensor
+    exp_avg_sq: Tensor
+    step: Tensor
+
+
+@dataclass(frozen=True)
+class LossSettings:
+    """The settings of one gradient step; None switches a clip off."""
+
+    clip_range: float
+    value_clip_range: float | None
+    entropy_coef: float
+    value_coef: float
+    max_grad_norm: float | None
+    adam_eps: float
+
+
+class Update(Protocol):
+    """Gradient steps over the samples of one round."""
+
+    def load(self, batch: Batch) -> None:
+        """Takes the samples of a round."""
+
+    def epoch(self, order: NDArray[np.int64], minibatch_size: int, learning_rate: float) -> EpochStats:
+        """One pass over all samples in this order [N], a gradient step every minibatch_size samples."""
+
+
+class Losses(NamedTuple):
+    """Terms of the PPO loss of one mini-batch: the total, and what is reported of it, all scalars."""
+
+    total: Tensor
+    policy_loss: Tensor
+    value_loss: Tensor
+    entropy: Tensor
+    approx_kl: Tensor
+    clip_fraction: Tensor
+
+
+def ppo_loss(policy: ActorCritic, batch: Batch, settings: LossSettings) -> Losses:
+    """The clipped surrogate, the (optionally clipped) squared value error and the entropy bonus of a mini-batch [n]."""
+    logp, entropy, value = policy.evaluate(batch.obs, batch.act)
+    log_ratio = (logp - batch.logp).clamp(-LOG_RATIO_MAX, LOG_RATIO_MAX)
+    ratio = log_ratio.exp()
+    clipped_ratio = ratio.clamp(1.0 - settings.clip_range, 1.0 + settings.clip_range)
+    policy_loss = torch.maximum(-batch.adv * ratio, -batch.adv * clipped_ratio).mean()
+    value_loss = value_error(value, batch.value, batch.ret, settings.value_clip_range).mean()
+    total = policy_loss + settings.value_coef * value_loss - settings.entropy_coef * entropy.mean()
+    with torch.no_grad():
+        approx_kl = (ratio - 1.0 - log_ratio).mean()  # Schulman's k3 estimator
+        clip_fraction = ((ratio - 1.0).abs() > settings.clip_range).float().mean()
+    return Losses(total, policy_loss.detach(), value_loss.detach(), entropy.detach().mean(), approx_kl, clip_fraction)
+
+
+def value_error(value: Tensor, old_value: Tensor, ret: Tensor, clip_range: float | None) -> Tensor:
+    """Squared error [n] of the critic, with a clip the larger one of it and of the value held near its old one."""
+    error = (value - ret).square()
+    if clip_range is None:
+        return error
+    held = old_value + (value - old_value).clamp(-clip_range, clip_range)
+    return torch.maximum(error, (held - ret).square())
+
+
+class TorchUpdate:
+    """Gradient steps by torch autograd and fused Adam on the flat vector."""
+
+    def __init__(
+        self,
+        policy: ActorCritic,
+        optimizer: OptimizerState,
+        settings: LossSettings,
+        average_gradient: Callable[[Tensor], None],
+    ) -> None:
+        self._policy = policy
+        self._settings = settings
+        self._average_gradient = average_gradient
+        self._adam = torch.optim.Adam([policy.flat], betas=ADAM_BETAS, eps=settings.adam_eps, fused=True)
+        self._adam.state[policy.flat] = {  # the learner's own vectors, so that every update backend shares them
+            "step": optimizer.step,
+            "exp_avg": optimizer.exp_avg,
+            "exp_avg_sq": optimizer.exp_avg_sq,
+        }
+        self._batch: Batch
+
+    def load(self, batch: Batch) -> None:
+        """Takes the samples of a round."""
+        self._batch = batch
+
+    def epoch(self, order: NDArray[np.int64], minibatch_size: int, learning_rate: float) -> EpochStats:
+        """One pass over all samples in this order [N]; nothing waits for the device before the end of it."""
+        self._adam.param_groups[0]["lr"] = learning_rate
+        device_order = torch.from_numpy(order).to(self._policy.flat.device)
+        sums = torch.zeros(len(EpochStats._fields), device=self._policy.flat.device)
+        num_minibatches = 0
+        for index in device_order.split(minibatch_size):
+            losses, grad_norm = self._step(Batch(*(array[index] for array in self._batch)))
+            weight = len(index) / len(order)
+            sums[:-1] += torch.stack(losses[1:]) * weight
+            sums[-1] += grad_norm
+            num_minibatches += 1
+        *means, grad_norm_sum = sums.tolist()
+        return EpochStats(*means, grad_norm_sum / num_minibatches)
+
+    def _step(self, batch: Batch) -> tuple[Losses, Tensor]:
+        self._policy.flat.grad = None
+        losses = ppo_loss(self._policy, batch, self._settings)
+        losses.total.backward()  # type: ignore[no-untyped-call]
+        gradient = self._policy.flat.grad
+        assert gradient is not None
+        self._average_gradient(gradient)
+        grad_norm = torch.linalg.vector_norm(gradient)
+        if self._settings.max_grad_norm is not None:
+            gradient.mul_((self._settings.max_grad_norm / (grad_norm + 1e-6)).clamp(max=1.0))
+        self._adam.step()
+        return losses, grad_norm

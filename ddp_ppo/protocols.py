@@ -1,0 +1,81 @@
+"""The seams of the trainer: what an environment, a policy and a learner must offer, and nothing else.
+
+Torch-free. Nothing here runs; every other module may import it.
+
+Shapes: T rollout_length, B environments of one learner, K environments of one actor, L sequence length, N sequences,
+D observation size, A action size (dimensions of a Box, number of choices of a Discrete).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Literal, NamedTuple, Protocol
+
+import numpy as np
+from numpy.typing import NDArray
+
+FloatArray = NDArray[np.float32]
+BoolArray = NDArray[np.bool_]
+PlainState = dict[str, Any]  # arrays and plain values only: nothing in it is ever unpickled
+
+
+@dataclass(frozen=True)
+class EnvSpec:
+    """What a policy has to know of an environment; plain values, the same in every process.
+
+    Attributes:
+        env_id: the Gymnasium id or `module:Class`.
+        obs_size: D, the length of one flat float32 observation (a Discrete(n) observation is one-hot of length n).
+        action_kind: "box" (actions float32 [K, A]) or "discrete" (actions int64 [K], 0 .. A-1).
+        action_size: A.
+        action_low, action_high: bounds of each Box dimension, length A; empty for "discrete".
+        action_start: what a Discrete space adds to 0 .. A-1; the environment adds it, nobody else does.
+        max_episode_steps: time limit in steps, None without one.
+        backend: name of the backend that runs it.
+    """
+
+    env_id: str
+    obs_size: int
+    action_kind: Literal["box", "discrete"]
+    action_size: int
+    action_low: tuple[float, ...] = ()
+    action_high: tuple[float, ...] = ()
+    action_start: int = 0
+    max_episode_steps: int | None = None
+    backend: str = "gymnasium"
+
+
+class Step(NamedTuple):
+    """Result of one `BatchEnv.step`; the arrays belong to the environment and are valid until its next call."""
+
+    obs: FloatArray  # [K, D] the next observation; after an episode's end the first one of the next episode
+    reward: NDArray[np.float64]  # [K] raw
+    terminated: BoolArray  # [K] the task itself ended
+    truncated: BoolArray  # [K] a time limit or another outside cause ended the episode
+    final_obs: FloatArray  # [K, D] last observation of the ended episode; meaningless in rows that did not end
+
+
+class BatchEnv(Protocol):
+    """K independent environments stepped as arrays, each reset in the same step in which its episode ends."""
+
+    spec: EnvSpec
+    num_envs: int
+
+    def reset(self, seeds: Sequence[int]) -> FloatArray:
+        """Starts new episodes in all environments, environment i seeded with seeds[i]; returns obs [K, D]."""
+
+    def step(self, action: NDArray[Any]) -> Step:
+        """Applies one action to each environment: float32 [K, A] within the bounds, or int64 [K] in 0 .. A-1."""
+
+    def save(self) -> PlainState | None:
+        """The exact state, RNG and elapsed steps included, as arrays and plain values; None if it cannot be saved."""
+
+    def restore(self, state: PlainState) -> FloatArray:
+        """Continues from a saved state; returns the current obs [K, D]."""
+
+    def reward_terms(self) -> Mapping[str, NDArray[np.float64]]:
+        """Named parts of the last step's reward, [K] each; empty where the environment names none."""
+
+    def close(self) -> None:
+        """Frees what the environments hold."""

@@ -1,0 +1,106 @@
+"""Where a run keeps its files: one folder of its own, locked while the run lives.
+
+output_dir/<config>-<time or name>/  config.yaml  metrics.csv  tensorboard/  checkpoints/  model.pt  model_best.pt
+output_dir/model_<config>.pt and model_<config>_best.pt are copies of the latest run's models.
+"""
+
+from __future__ import annotations
+
+import fcntl
+import os
+import time
+from pathlib import Path
+from types import TracebackType
+
+from ddp_ppo.config import Config, ConfigError
+
+
+class RunFolder:
+    """The folder of one run; holds its lock until it is left as a context, and no longer than its process lives."""
+
+    def __init__(self, path: Path, config: Config) -> None:
+        """Takes the lock of an existing folder.
+
+        Raises:
+            ConfigError: another run is alive in it.
+        """
+        self.path = path
+        self.checkpoints = path / "checkpoints"
+        self.tensorboard = path / "tensorboard"
+        self.metrics = Path(config.metrics_path) if config.metrics_path else path / "metrics.csv"
+        self.model, self.best_model = path / "model.pt", path / "model_best.pt"
+        self.latest_model = path.parent / f"model_{config.name}.pt"
+        self.latest_best_model = path.parent / f"model_{config.name}_best.pt"
+        self._lock = os.open(path / "lock", os.O_RDWR | os.O_CREAT, 0o644)
+        try:
+            fcntl.flock(self._lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            os.close(self._lock)
+            raise ConfigError(f"{path}: another run is alive in this folder; choose another run_name") from None
+
+    @classmethod
+    def create(cls, config: Config) -> RunFolder:
+        """A new folder: an existing one is never written over, the new name gets a number instead.
+
+        Raises:
+            ConfigError: the folder cannot be made.
+        """
+        output = Path(config.output_dir)
+        name = f"{config.name}-{config.run_name or time.strftime('%Y%m%d-%H%M%S')}"
+        for attempt in range(1, 1000):
+            path = output / (name if attempt == 1 else f"{name}-{attempt}")
+            try:
+                path.mkdir(parents=True)
+            except FileExistsError:
+                continue
+            except OSError as error:
+                raise ConfigError(f"output_dir: cannot create {path}: {error.strerror}") from None
+            return cls(path, config)
+        raise ConfigError(f"output_dir: {output / name} and 998 more of this name exist already; choose another run_name")
+
+    def __enter__(self) -> RunFolder:
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
+        os.close(self._lock)
+
+
+def require_writable(config: Config) -> None:
+    """Finds out, without creating anything, whether the output and metrics paths can be written.
+
+    Raises:
+        ConfigError: a part of the path is a file, or the nearest existing folder is not writable.
+    """
+    places = {"output_dir": Path(config.output_dir)}
+    if config.metrics_path:
+        places["metrics_path"] = Path(config.metrics_path).parent
+        if Path(config.metrics_path).is_dir():
+            raise ConfigError(f"metrics_path: {config.metrics_path} is a folder; name a file")
+    for key, place in places.items():
+        existing = place.absolute()
+        while not existing.exists():
+            existing = existing.parent
+        if not existing.is_dir():
+            raise ConfigError(f"{key}: {existing} is a file, so {place} cannot be a folder; choose another path")
+        if not os.access(existing, os.W_OK | os.X_OK):
+            raise ConfigError(f"{key}: {existing} is not writable; choose another path")
+
+
+def latest_run(config: Config) -> Path | None:
+    """The folder of this configuration's (and run_name's) run with the newest checkpoint; None if there is none."""
+    name = config.name if config.run_name is None else f"{config.name}-{config.run_name}"
+    newest = {
+        max(checkpoint.stat().st_mtime_ns for checkpoint in checkpoints): folder
+        for folder in Path(config.output_dir).glob(f"{name}*")
+        if _belongs(folder.name, config) and (checkpoints := list(folder.glob("checkpoints/checkpoint_*.pt")))
+    }
+    return newest[max(newest)] if newest else None
+
+
+def _belongs(folder: str, config: Config) -> bool:
+    """Whether <config>-<time or name>[-<number>] is a folder of this configuration, not of one whose name is longer."""
+    rest = folder.removeprefix(f"{config.name}-")
+    if config.run_name is not None:
+        rest = rest.removeprefix(config.run_name)
+        return rest == "" or rest.removeprefix("-").isdigit()
+    return rest != folder

@@ -1,0 +1,115 @@
+"""run.sh from the outside; a stand-in for `python3` makes a set-up instant and prints what would be started."""
+
+import os
+import shutil
+import subprocess
+import tempfile
+import unittest
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parents[1]
+FILES = ("run.sh", "setup.cfg", "pyproject.toml", "constraints.txt")
+PYTHON_STAND_IN = """#!/usr/bin/env bash
+case "$1 ${2-}" in
+-V*) echo Python 3.12.0 ;;
+"-m venv") mkdir -p "$4/bin" && cp "$0" "$4/bin/python" ;;
+"-m pip") [ -z "${PIP_FAILS-}" ] ;;
+-c*) ;;
+*) echo "started OMP=$OMP_NUM_THREADS OPENBLAS=${OPENBLAS_NUM_THREADS-} $*" ;;
+esac
+"""
+
+
+class RunShTest(unittest.TestCase):
+    def setUp(self):
+        folder = tempfile.TemporaryDirectory(prefix="ddp ppo ")
+        self.addCleanup(folder.cleanup)
+        self.folder = Path(folder.name).resolve()
+        self.project = self.folder / "the project"
+        (self.project / "configs").mkdir(parents=True)
+        for name in FILES:
+            shutil.copy(ROOT / name, self.project)
+        self.add_program("python3", PYTHON_STAND_IN)
+        self.add_program("nvidia-smi", "#!/bin/sh\n")
+
+    def add_program(self, name, text):
+        path = self.folder / "bin" / name
+        path.parent.mkdir(exist_ok=True)
+        path.write_text(text)
+        path.chmod(0o755)
+
+    def run_sh(self, *words, script=None, **environ):
+        inherited = {key: value for key, value in os.environ.items() if not key.endswith("_NUM_THREADS")}
+        inherited.pop("CUDA_VISIBLE_DEVICES", None)
+        inherited.pop("PYTHON", None)
+        path = f"{self.folder / 'bin'}{os.pathsep}{os.environ['PATH']}"
+        return subprocess.run(
+            ["bash", script or self.project / "run.sh", *words],
+            cwd=self.folder,
+            env={**inherited, "PATH": path, **environ},
+            capture_output=True,
+            text=True,
+            timeout=60,
+        )
+
+    def started(self, *words, **environ):
+        """What run.sh started, as one line."""
+        done = self.run_sh(*words, **environ)
+        self.assertEqual(done.returncode, 0, done.stderr)
+        return done.stdout.strip()
+
+    def test_help_lists_every_command_and_sets_nothing_up(self):
+        done = self.run_sh("--help")
+        for command in ("train", "plan", "check", "evaluate", "play", "export", "report", "compare", "bench", "test"):
+            self.assertIn(f" {command} ", done.stdout.replace("\n", " "))
+        self.assertFalse((self.project / ".venv").exists())
+
+    def test_an_unknown_config_is_one_line_and_exit_2(self):
+        done = self.run_sh("configs/none.yaml")
+        self.assertEqual(done.returncode, 2)
+        self.assertRegex(done.stderr, r"\Arun\.sh: configs/none\.yaml is neither a file nor a command.*\n\Z")
+
+    def test_set_up_runs_once_and_again_when_the_requirements_change(self):
+        self.assertIn("setting up", self.run_sh().stderr)
+        self.assertEqual(self.run_sh().stderr, "")
+        with (self.project / "constraints.txt").open("a") as file:
+            file.write("other==1\n")
+        self.assertIn("setting up", self.run_sh().stderr)
+
+    def test_a_set_up_that_failed_is_done_again(self):
+        self.assertEqual(self.run_sh(PIP_FAILS="1").returncode, 2)
+        self.assertIn("setting up", self.run_sh().stderr)
+
+    def test_without_a_config_the_default_one_trains_with_the_overrides(self):
+        train, config = self.project / "train.py", self.project / "configs/half_cheetah.yaml"
+        self.assertEqual(self.started(), f"started OMP=1 OPENBLAS=1 {train} {config}")
+        self.assertTrue(self.started("seed=3", "num_gpus=2").endswith(f"{train} {config} seed=3 num_gpus=2"))
+
+    def test_paths_are_relative_to_the_current_folder_also_through_a_link(self):
+        (self.folder / "my own.yaml").touch()
+        (self.folder / "link").symlink_to(self.project / "run.sh")
+        done = self.run_sh("my own.yaml", "seed=3", script=self.folder / "link")
+        self.assertTrue(done.stdout.endswith(f"{self.project / 'train.py'} my own.yaml seed=3\n"), done.stdout)
+
+    def test_commands_go_to_the_package(self):
+        self.assertTrue(self.started("plan", "a.yaml").endswith(" -m ddp_ppo plan a.yaml"))
+
+    def test_several_visible_gpus_start_torchrun_with_one_process_each(self):
+        self.add_program("nvidia-smi", '#!/bin/sh\nfor i in 0 1 2 3; do echo "GPU $i: X (UUID: GPU-1$i)"; done\n')
+        for visible, expected in ((None, 4), ("0,1", 2), ("GPU-10,GPU-11,-1,3", 2), ("0", 1), ("", 1), ("-1", 1)):
+            with self.subTest(CUDA_VISIBLE_DEVICES=visible):
+                line = self.started(**({} if visible is None else {"CUDA_VISIBLE_DEVICES": visible}))
+                torchrun = f"-m torch.distributed.run --standalone --nproc_per_node={expected} "
+                self.assertEqual(torchrun in line, expected > 1, line)
+
+    def test_a_thread_count_of_the_user_stands(self):
+        self.assertIn("OMP=4 OPENBLAS= ", self.started(OMP_NUM_THREADS="4"))
+        self.assertIn("OMP=1 OPENBLAS=2 ", self.started(OPENBLAS_NUM_THREADS="2"))
+
+    def test_shell_scripts_parse(self):
+        for path in (ROOT / "run.sh", ROOT / ".ci" / "run"):
+            self.assertEqual(subprocess.run(["bash", "-n", path]).returncode, 0)
+
+
+if __name__ == "__main__":
+    unittest.main()

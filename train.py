@@ -1,0 +1,12 @@
+#!/usr/bin/env python3
+"""Trains one configuration: `train.py config.yaml [key=value ...]`, alone or as every process of torchrun.
+
+Spawned actors import this file again as their main module, so its top level imports nothing but the standard library.
+"""
+
+import sys
+
+if __name__ == "__main__":
+    from ddp_ppo.__main__ import main
+
+    sys.exit(main(["train", *sys.argv[1:]]))
