@@ -100,7 +100,7 @@ def _plan(options: argparse.Namespace) -> int:
 
 def _show_plan(options: argparse.Namespace) -> int:
     from ddp_ppo.config import load_config
-    from ddp_ppo.trainer import plan_text, prepare
+    from ddp_ppo.plan import plan_text, prepare
 
     plan = prepare(load_config(options.config, options.overrides), environ=dict(os.environ))
     text = plan_text(plan)

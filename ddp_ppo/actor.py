@@ -86,7 +86,9 @@ class Actor:
         own = slice(job.first_env, job.first_env + job.num_envs)
         self._published = arrays
         self._columns = {name: arrays[name][:, own] for name in job.field_names}
-        self._rows = {name: list(self._columns[name]) for name in ("obs", "act", "terminated", "truncated", "final_obs")}
+        self._rows = {
+            name: list(self._columns[name]) for name in ("obs", "act", "terminated", "truncated", "final_obs")
+        }
         self._reward = np.zeros((job.rollout_length, job.num_envs))
         self._episode_return = np.zeros(job.num_envs)
         self._episode_length = np.zeros(job.num_envs, np.int64)

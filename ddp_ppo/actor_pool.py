@@ -5,6 +5,7 @@ Every wait has a limit. Torch-free.
 
 from __future__ import annotations
 
+import contextlib
 import multiprocessing
 import signal
 import time
@@ -101,10 +102,8 @@ class ActorPool:
     def close(self) -> None:
         """Asks every actor to stop and makes sure that it has."""
         for member in self._members:
-            try:
+            with contextlib.suppress(OSError):  # already gone
                 member.connection.send(("close",))
-            except (BrokenPipeError, OSError):
-                pass  # already gone
         deadline = time.monotonic() + _CLOSE_SECONDS
         for member in self._members:
             member.process.join(max(0.0, deadline - time.monotonic()))
@@ -135,8 +134,10 @@ class ActorPool:
             remaining = deadline - time.monotonic()
             if remaining <= 0.0:
                 late = [member for _, member in waiting.values()]
-                raise ActorError("; ".join(self._place(member) for member in late) + f": no answer while {doing} "
-                                 f"within actor_timeout_seconds={self._timeout:g}")
+                raise ActorError(
+                    "; ".join(self._place(member) for member in late) + f": no answer while {doing} "
+                    f"within actor_timeout_seconds={self._timeout:g}"
+                )
             for ready in wait(list(waiting), min(remaining, _POLL_SECONDS)):
                 i, member = waiting.pop(ready)  # type: ignore[call-overload]
                 try:

@@ -94,7 +94,12 @@ def _load(path: Path) -> dict[str, Any]:
 
 
 def save_model(
-    path: Path, network: NetworkSpec, env: EnvSpec, parameters: FloatArray, state: RmsState | None, about: dict[str, Any]
+    path: Path,
+    network: NetworkSpec,
+    env: EnvSpec,
+    parameters: FloatArray,
+    state: RmsState | None,
+    about: dict[str, Any],
 ) -> None:
     """Writes a model file: actor and critic state dicts, the normaliser, and a spec of plain values to act from.
 

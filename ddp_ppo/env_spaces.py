@@ -19,6 +19,8 @@ from ddp_ppo.protocols import FloatArray
 WriteObs = Callable[[Any, FloatArray], None]
 DecodeActions = Callable[[NDArray[Any]], NDArray[Any]]
 
+NUMBERS = (float, int, np.floating, np.integer, np.bool_)
+
 
 def observation_writer(space: Space[Any]) -> tuple[int, WriteObs]:
     """Returns D and the function that checks one observation and writes it into a float32 row of length D.
@@ -89,7 +91,7 @@ def as_reward(value: Any) -> float:
     Raises:
         EnvError: anything else, named as "reward".
     """
-    if isinstance(value, (float, int, np.floating, np.integer, np.bool_)):
+    if isinstance(value, NUMBERS):
         return float(value)
     array = np.asarray(value)
     if array.shape not in ((), (1,)) or array.dtype.kind not in "biuf":

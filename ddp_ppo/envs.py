@@ -11,6 +11,8 @@ import warnings
 from collections.abc import Callable, Mapping
 from typing import Any
 
+import gymnasium
+
 from ddp_ppo.env_errors import EnvError, describe_cause
 from ddp_ppo.gymnasium_env import GymnasiumEnv, find_registered, import_module
 from ddp_ppo.protocols import BatchEnv, EnvSpec
@@ -105,10 +107,10 @@ _BACKENDS: dict[str, Callable[..., BatchEnv]] = {"gymnasium": GymnasiumEnv, "muj
 def _class_path(env_id: str) -> str | None:
     """`env_id` itself if it names a class of a module rather than an id that the module registers."""
     module, _, name = env_id.rpartition(":")
-    is_class = (
-        bool(module) and name.isidentifier() and isinstance(getattr(import_module(module, env_id), name, None), type)
-    )
-    return env_id if is_class else None
+    if not module or not name.isidentifier():
+        return None
+    own = getattr(import_module(module, env_id), name, None)
+    return env_id if isinstance(own, type) and name not in gymnasium.registry else None
 
 
 def _build_own(class_path: str, num_envs: int, env_kwargs: dict[str, Any]) -> BatchEnv:

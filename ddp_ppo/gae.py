@@ -7,9 +7,9 @@ Shapes: T rollout_length, B environments.
 
 from __future__ import annotations
 
-from typing import Any, TypeVar
+from typing import Any
 
-Array = TypeVar("Array")  # numpy.ndarray or torch.Tensor
+Array = Any  # numpy.ndarray or torch.Tensor, the same for all arguments
 
 
 def compute_gae(
@@ -38,16 +38,16 @@ def compute_gae(
     Returns:
         advantages [T, B] and returns [T, B] = advantages + value[:-1].
     """
-    terminated = terminated != 0  # type: ignore[assignment]
-    truncated = truncated != 0  # type: ignore[assignment]
-    next_value = value[1:] * 1.0  # type: ignore[index]
-    next_value[truncated] = final_value[truncated]  # type: ignore[index]
+    terminated = terminated != 0
+    truncated = truncated != 0
+    next_value = value[1:] * 1.0
+    next_value[truncated] = final_value[truncated]
     next_value[terminated] = 0.0
-    advantage = reward + gamma * next_value - value[:-1]  # type: ignore[index,operator]
+    advantage = reward + gamma * next_value - value[:-1]
     decay = advantage * 0.0 + gamma * gae_lambda
-    decay[terminated | truncated] = 0.0  # type: ignore[operator]
+    decay[terminated | truncated] = 0.0
     accumulate_backwards(advantage, decay)
-    return advantage, advantage + value[:-1]  # type: ignore[index,operator]
+    return advantage, advantage + value[:-1]
 
 
 def accumulate_backwards(total: Any, decay: Any) -> None:

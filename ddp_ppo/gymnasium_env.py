@@ -22,7 +22,7 @@ from gymnasium.wrappers import OrderEnforcing, PassiveEnvChecker, TimeLimit
 from numpy.typing import NDArray
 
 from ddp_ppo.env_errors import EnvError, describe_cause
-from ddp_ppo.env_spaces import action_decoder, action_fields, as_reward, observation_writer
+from ddp_ppo.env_spaces import NUMBERS, action_decoder, action_fields, as_reward, observation_writer
 from ddp_ppo.env_state import restore_env, save_env, state_access
 from ddp_ppo.mujoco_clock import prepare_mujoco
 from ddp_ppo.protocols import EnvSpec, FloatArray, PlainState, Step
@@ -124,7 +124,7 @@ class GymnasiumEnv:
     def restore(self, state: PlainState) -> FloatArray:
         """Continues from what `save` of the same kind and number of environments returned."""
         access = state_access(self._envs[0])
-        if access is None or len(state["envs"]) != self.num_envs:
+        if access is None or len(state.get("envs", ())) != self.num_envs:
             raise EnvError(
                 f"{self.spec.env_id}: the saved state does not fit {self.num_envs} environments of this kind"
             )
@@ -138,7 +138,12 @@ class GymnasiumEnv:
     def reward_terms(self) -> Mapping[str, NDArray[np.float64]]:
         """The numbers that the last step's infos hold under keys `reward_*`; 0 where an environment gave none."""
         names = {name for info in self._infos for name in info if name.startswith("reward_")}
-        return {name: np.array([as_reward(info.get(name, 0.0)) for info in self._infos]) for name in sorted(names)}
+        terms = {name: [info.get(name, 0.0) for info in self._infos] for name in sorted(names)}
+        return {
+            name: np.array(values, np.float64)
+            for name, values in terms.items()
+            if all(isinstance(value, NUMBERS) for value in values)
+        }
 
     def close(self) -> None:
         """Closes every environment."""
@@ -165,18 +170,17 @@ def build_env(
         env = gymnasium.make(registered, max_episode_steps=-1, disable_env_checker=True, **env_kwargs)
     except Exception as error:
         raise EnvError(f"{env_id}: cannot build the environment: {describe_cause(error)}") from error
-    limit = registered.max_episode_steps
+    limit = min(registered.max_episode_steps or sys.maxsize, _smallest_limit(env))
     while isinstance(env, (OrderEnforcing, PassiveEnvChecker, TimeLimit)):
-        limit = min(_own_limit(env), limit or sys.maxsize) if isinstance(env, TimeLimit) else limit
         env = env.env
-    inner_limit = _smallest_inner_limit(env)
-    if max_episode_steps is not None and max_episode_steps > inner_limit:
-        env.close()
-        raise EnvError(
-            f"{env_id}: max_episode_steps {max_episode_steps} is out of reach: the environment limits itself to "
-            f"{inner_limit} steps inside its own wrappers"
-        )
-    return env, max_episode_steps or limit
+    if max_episode_steps is not None:
+        limit = max_episode_steps
+        if limit > _smallest_limit(env):
+            env.close()
+            raise EnvError(
+                f"{env_id}: max_episode_steps {limit} is above a TimeLimit inside the environment's wrappers"
+            )
+    return env, limit if limit < sys.maxsize else None
 
 
 def find_registered(env_id: str) -> RegisteredEnv:
@@ -196,20 +200,16 @@ def find_registered(env_id: str) -> RegisteredEnv:
 def import_module(name: str, wanted_by: str) -> ModuleType:
     """Imports a user's module; the current directory counts as a place for modules, also in spawned children."""
     if os.getcwd() not in sys.path:
-        sys.path.insert(0, os.getcwd())
+        sys.path.append(os.getcwd())
     try:
         return importlib.import_module(name)
     except Exception as error:
         raise EnvError(f"{wanted_by}: cannot import module {name!r}: {describe_cause(error)}") from error
 
 
-def _own_limit(env: TimeLimit[Any, Any]) -> int:
-    return int(env._max_episode_steps)
-
-
-def _smallest_inner_limit(env: _Env) -> int:
+def _smallest_limit(env: _Env) -> int:
     limit = sys.maxsize
     while isinstance(env, gymnasium.Wrapper):
-        limit = min(limit, _own_limit(env)) if isinstance(env, TimeLimit) else limit
+        limit = min(limit, env._max_episode_steps) if isinstance(env, TimeLimit) else limit
         env = env.env
     return limit

@@ -11,7 +11,6 @@ from typing import Any
 
 import mujoco
 import numpy as np
-from gymnasium.utils.seeding import np_random
 from mujoco.batch import SimulationError
 from numpy.typing import NDArray
 
@@ -63,7 +62,7 @@ class MujocoEnv:
 
     def reset(self, seeds: Sequence[int]) -> FloatArray:
         """Starts new episodes, environment i seeded with seeds[i] as Gymnasium seeds; later resets go on from there."""
-        self._generators = [np_random(int(seed))[0] for seed in seeds]
+        self._generators = [np.random.default_rng(int(seed)) for seed in seeds]  # what Gymnasium's seeding makes
         self._num_steps = 0
         self._start_episodes(np.arange(self.num_envs, dtype=np.int32))
         self._task.remember()
@@ -106,7 +105,7 @@ class MujocoEnv:
 
     def restore(self, state: PlainState) -> FloatArray:
         """Continues from what `save` of the same task and number of environments returned."""
-        if state["obs"].shape != self._result.obs.shape:
+        if np.shape(state.get("physics", 0)) != self._physics.save().shape:
             raise EnvError(
                 f"{self.spec.env_id}: the saved state does not fit {self.num_envs} environments of this task"
             )

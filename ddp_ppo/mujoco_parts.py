@@ -62,6 +62,12 @@ def within(values: Float64Array, bounds: tuple[float, float]) -> BoolArray:
     return (bounds[0] < values) & (values < bounds[1])
 
 
+def rows_all(mask: BoolArray) -> BoolArray:
+    """Whether all of each row holds."""
+    result: BoolArray = np.logical_and.reduce(mask, axis=1)
+    return result
+
+
 def norm(vectors: Float64Array) -> Float64Array:
     """Lengths of the rows, by the dot product that `np.linalg.norm` of one vector takes (`norm(axis=1)` does not)."""
     lengths: Float64Array = np.sqrt(np.vecdot(vectors, vectors))
@@ -179,7 +185,7 @@ def hopper_health(setup: Setup, physics: Physics) -> ReadMask:
 
     def healthy() -> BoolArray:
         np.concatenate((qpos[:, 2:], qvel), axis=1, out=state)
-        is_sane: BoolArray = within(state, args["healthy_state_range"]).all(axis=1)
+        is_sane = rows_all(within(state, args["healthy_state_range"]))
         is_upright = within(qpos[:, 2], args["healthy_angle_range"])
         return is_sane & is_upright & within(qpos[:, 1], args["healthy_z_range"])
 
@@ -198,8 +204,9 @@ def ant_health(setup: Setup, physics: Physics) -> ReadMask:
     low, high = setup.args["healthy_z_range"]
 
     def healthy() -> BoolArray:
-        is_finite: BoolArray = np.isfinite(qpos).all(axis=1) & np.isfinite(qvel).all(axis=1)
-        return is_finite & (low <= qpos[:, 2]) & (qpos[:, 2] <= high)
+        is_finite = rows_all(np.isfinite(qpos)) & rows_all(np.isfinite(qvel))
+        is_in_range: BoolArray = (low <= qpos[:, 2]) & (qpos[:, 2] <= high)
+        return is_finite & is_in_range
 
     return healthy
 

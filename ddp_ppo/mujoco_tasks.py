@@ -128,13 +128,16 @@ def _locomotion(
             price = control + contact
         return Score(gain + price, terms, terminated)
 
+    def remember() -> None:
+        memory[...] = read_x()
+
     return Task(
         columns=(qpos, limited, *touch.columns),
         draw=partial(start, setup),
         score=score,
         refresh=refresh,
         memory=memory,
-        remember=lambda: np.copyto(memory, read_x()),
+        remember=remember,
     )
 
 
@@ -196,7 +199,7 @@ def _pendulum(setup: Setup, physics: Physics) -> Task:
     qpos, qvel = physics.field("qpos"), physics.field("qvel")
 
     def score(action: FloatArray) -> Score:
-        is_finite = np.isfinite(qpos).all(axis=1) & np.isfinite(qvel).all(axis=1)
+        is_finite = parts.rows_all(np.isfinite(qpos)) & parts.rows_all(np.isfinite(qvel))
         stands = is_finite & ~(np.abs(qpos[:, 1]) > 0.2)
         survive = stands.astype(np.float64)
         return Score(survive, {"reward_survive": survive}, ~stands)

@@ -92,7 +92,7 @@ class NetworkSpec:
     @property
     def num_parameters(self) -> int:
         """P."""
-        return self.log_std_slice.stop
+        return int(self.log_std_slice.stop)
 
 
 def initial_parameters(spec: NetworkSpec, generator: np.random.Generator, init_log_std: float) -> FloatArray:

@@ -8,6 +8,8 @@ Shapes: T rollout_length, K environments of the actor, M rows, D observation siz
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 from numpy.typing import NDArray
 
@@ -60,7 +62,8 @@ class NumpyPolicy:
         self._output = np.empty((num_envs, network.action_size), np.float32)
         self._noise = np.empty((num_steps, num_envs, network.action_size), np.float32)
         self._scaled_noise = self._noise
-        self.outputs = np.empty((num_steps, num_envs, network.action_size), np.float32)  # means or logits of the rollout
+        # Means or logits of the rollout.
+        self.outputs = np.empty((num_steps, num_envs, network.action_size), np.float32)
 
     def load(self, parameters: FloatArray, obs_rms_state: RmsState | None) -> None:
         """Acts with these parameters [P] (a view: they must not change during the rollout) and this frozen state."""
@@ -78,7 +81,7 @@ class NumpyPolicy:
         else:
             self._scaled_noise = generator.gumbel(size=self._noise.shape).astype(np.float32)
 
-    def act(self, step: int, obs: FloatArray, act: NDArray[np.generic]) -> NDArray[np.generic]:
+    def act(self, step: int, obs: FloatArray, act: NDArray[Any]) -> NDArray[Any]:
         """Samples the actions of one step.
 
         Args:
@@ -98,17 +101,17 @@ class NumpyPolicy:
         np.argmax(output + self._scaled_noise[step], axis=-1, out=act)
         return act
 
-    def mode(self, obs: FloatArray) -> NDArray[np.generic]:
+    def mode(self, obs: FloatArray) -> NDArray[Any]:
         """The deterministic action for the environment: the clipped mean [K, A] or the likeliest choice [K]."""
         self._normalize(obs, self._obs)
         self._actor.forward(self._output)
         return self._clip(self._output) if self._is_gaussian else np.argmax(self._output, axis=-1)
 
-    def _clip(self, act: NDArray[np.generic]) -> NDArray[np.generic]:
+    def _clip(self, act: NDArray[Any]) -> NDArray[Any]:
         np.maximum(act, self._low, out=self._env_action)
         return np.minimum(self._env_action, self._high, out=self._env_action)
 
-    def logp(self, act: NDArray[np.generic]) -> FloatArray:
+    def logp(self, act: NDArray[Any]) -> FloatArray:
         """log-probabilities [T, K] of the rollout's samples act, from the outputs that the steps left in `outputs`."""
         if self._is_gaussian:
             return np.asarray(gaussian_logp(act, self.outputs, self._log_std, self._std), np.float32)

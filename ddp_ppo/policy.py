@@ -8,7 +8,7 @@ Shapes: [..., D] observations, [..., A] Box actions or [...] choices, P paramete
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 import torch
@@ -88,7 +88,7 @@ class ActorCritic(nn.Module):
         return Evaluation(gaussian_logp(act, output, log_std, log_std.exp()), gaussian_entropy(log_std), value)
 
     def _blocks(self) -> list[Tensor]:
-        *blocks, log_std = self.flat.split(self._sizes)
+        *blocks, log_std = torch.split(self.flat, self._sizes)
         return [
             block.view(layer.inputs + 1, layer.outputs)
             for block, layer in zip(blocks, self.network.layers, strict=True)
@@ -129,25 +129,25 @@ class TorchPolicy:
             self._noise = generator.gumbel(size=self._noise.shape).astype(np.float32)
 
     @torch.inference_mode()
-    def act(self, step: int, obs: FloatArray, act: NDArray[np.generic]) -> NDArray[np.generic]:
+    def act(self, step: int, obs: FloatArray, act: NDArray[Any]) -> NDArray[Any]:
         """Samples the actions of one step into act and returns what the environment gets."""
         output = self._policy.actor(self._policy.normalize(torch.from_numpy(obs))).numpy()
         self.outputs[step] = output
         if self._is_gaussian:
             std = self._policy.flat[self._policy.network.log_std_slice].exp().numpy()
             act[...] = output + self._noise[step] * std
-            return np.clip(act, self._low, self._high)
+            return np.asarray(np.clip(act, self._low, self._high))
         act[...] = (output + self._noise[step]).argmax(-1)
         return act
 
     @torch.inference_mode()
-    def mode(self, obs: FloatArray) -> NDArray[np.generic]:
+    def mode(self, obs: FloatArray) -> NDArray[Any]:
         """The deterministic action for the environment: the clipped mean [K, A] or the likeliest choice [K]."""
         output = self._policy.actor(self._policy.normalize(torch.from_numpy(obs))).numpy()
-        return np.clip(output, self._low, self._high) if self._is_gaussian else output.argmax(-1)
+        return np.asarray(np.clip(output, self._low, self._high) if self._is_gaussian else output.argmax(-1))
 
     @torch.inference_mode()
-    def logp(self, act: NDArray[np.generic]) -> FloatArray:
+    def logp(self, act: NDArray[Any]) -> FloatArray:
         """log-probabilities [T, K] of the rollout's samples."""
         return self._policy.logp(torch.from_numpy(act), torch.from_numpy(self.outputs)).numpy()
 

@@ -40,6 +40,9 @@ class Averaging(NamedTuple):
     is_per_minibatch: bool = False  # gradients are averaged, so every learner takes the same number of steps
 
 
+ALONE = Averaging()
+
+
 class PPO:
     """The PPO learner of one process."""
 
@@ -52,7 +55,7 @@ class PPO:
         parameters: NDArray[np.float32],
         *,
         device: torch.device,
-        averaging: Averaging = Averaging(),
+        averaging: Averaging = ALONE,
         rank: int = 0,
     ) -> None:
         self.config = config
@@ -60,7 +63,9 @@ class PPO:
         self.device = device
         self.policy = ActorCritic(network, torch.from_numpy(parameters.copy()).to(device))
         self.optimizer = OptimizerState(
-            torch.zeros_like(self.policy.flat.data), torch.zeros_like(self.policy.flat.data), torch.zeros((), device=device)
+            torch.zeros_like(self.policy.flat.data),
+            torch.zeros_like(self.policy.flat.data),
+            torch.zeros((), device=device),
         )
         self.learning_rate = config.learning_rate
         self._averaging = averaging

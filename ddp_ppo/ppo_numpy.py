@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
+from typing import Any
 
 import numpy as np
 import torch
@@ -136,7 +137,7 @@ class NumpyUpdate:
         self,
         part: slice,
         obs: FloatArray,
-        act: NDArray[np.generic],
+        act: NDArray[Any],
         logp: FloatArray,
         adv: FloatArray,
         ret: FloatArray,
@@ -185,10 +186,10 @@ class NumpyUpdate:
         clip = self._settings.clip_range
         # The clipped term is the larger one, and flat, where the ratio has already moved further than the clip allows.
         active = inside & np.where(adv > 0.0, ratio <= 1.0 + clip, ratio >= 1.0 - clip)
-        return (adv * ratio * active * np.float32(-1.0 / len(adv)))[:, None]
+        return np.asarray(adv * ratio * active * np.float32(-1.0 / len(adv)))[:, None]
 
     def _gaussian(
-        self, part: slice, mean: FloatArray, act: NDArray[np.generic], logp: FloatArray, adv: FloatArray
+        self, part: slice, mean: FloatArray, act: NDArray[Any], logp: FloatArray, adv: FloatArray
     ) -> FloatArray:
         log_std = self._weights.log_std
         inv_std = np.exp(-log_std)
@@ -204,7 +205,7 @@ class NumpyUpdate:
         return np.multiply(weighted, inv_std, out=weighted)
 
     def _categorical(
-        self, part: slice, logits: FloatArray, act: NDArray[np.generic], logp: FloatArray, adv: FloatArray
+        self, part: slice, logits: FloatArray, act: NDArray[Any], logp: FloatArray, adv: FloatArray
     ) -> FloatArray:
         rows = np.arange(len(adv))
         log_probabilities = logits - logits.max(axis=-1, keepdims=True)
@@ -217,7 +218,7 @@ class NumpyUpdate:
         d_logits[rows, act] += d_logp[:, 0]
         weight = np.float32(self._settings.entropy_coef / len(adv))
         d_logits += weight * probabilities * (log_probabilities + entropy[:, None])
-        return d_logits
+        return np.asarray(d_logits)
 
     def _value(self, part: slice, value: FloatArray, old_value: FloatArray, ret: FloatArray) -> FloatArray:
         """d loss / d value [n, 1] of the squared error's mean, the clipped one where a clip is set."""
@@ -231,7 +232,7 @@ class NumpyUpdate:
             difference[(held_error > error) & (np.abs(moved) > clip)] = 0.0
             np.maximum(error, held_error, out=error)
         self._error[part] = error
-        return (difference * np.float32(2.0 * self._settings.value_coef / len(ret)))[:, None]
+        return np.asarray(difference * np.float32(2.0 * self._settings.value_coef / len(ret)))[:, None]
 
     def _adam(self, learning_rate: float) -> float:
         """Averages and clips the gradient, then takes one Adam step (Kingma and Ba 2015); returns the norm."""

@@ -139,14 +139,14 @@ class TorchUpdate:
         device_order = torch.from_numpy(order).to(self._policy.flat.device)
         sums = torch.zeros(len(EpochStats._fields), device=self._policy.flat.device)
         num_minibatches = 0
-        for index in device_order.split(minibatch_size):
+        for index in torch.split(device_order, minibatch_size):
             losses, grad_norm = self._step(Batch(*(array[index] for array in self._batch)))
             weight = len(index) / len(order)
             sums[:-1] += torch.stack(losses[1:]) * weight
             sums[-1] += grad_norm
             num_minibatches += 1
-        *means, grad_norm_sum = sums.tolist()
-        return EpochStats(*means, grad_norm_sum / num_minibatches)
+        sums[-1] /= num_minibatches
+        return EpochStats(*sums.tolist())
 
     def _step(self, batch: Batch) -> tuple[Losses, Tensor]:
         self._policy.flat.grad = None

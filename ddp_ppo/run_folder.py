@@ -10,7 +10,6 @@ import fcntl
 import os
 import time
 from pathlib import Path
-from types import TracebackType
 
 from ddp_ppo.config import Config, ConfigError
 
@@ -56,12 +55,12 @@ class RunFolder:
             except OSError as error:
                 raise ConfigError(f"output_dir: cannot create {path}: {error.strerror}") from None
             return cls(path, config)
-        raise ConfigError(f"output_dir: {output / name} and 998 more of this name exist already; choose another run_name")
+        raise ConfigError(f"output_dir: {output / name} exists 999 times already; choose another run_name")
 
     def __enter__(self) -> RunFolder:
         return self
 
-    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
+    def __exit__(self, *error: object) -> None:
         os.close(self._lock)
 
 

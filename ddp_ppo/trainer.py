@@ -24,58 +24,22 @@ import torch
 
 from ddp_ppo.actor import ActorJob
 from ddp_ppo.actor_pool import ActorPool
-from ddp_ppo.checkpoint import (
-    CheckpointError,
-    copy_atomically,
-    find_checkpoint,
-    load_model,
-    save_checkpoint,
-    save_model,
-)
-from ddp_ppo.config import Config, ConfigError, save_effective, warnings
+from ddp_ppo.checkpoint import copy_atomically, save_checkpoint, save_model
+from ddp_ppo.config import Config, save_effective
 from ddp_ppo.distributed import Learners, average_metrics
-from ddp_ppo.envs import describe_env
 from ddp_ppo.episodes import evaluation_seeds
 from ddp_ppo.metrics import Console, CsvLog, TensorBoardLog, progress_line
 from ddp_ppo.moments import RmsState, empty_rms_state, merge_rms_states
-from ddp_ppo.networks import NetworkSpec, initial_parameters
-from ddp_ppo.ppo import PPO, Averaging, resolve_update_backend
-from ddp_ppo.protocols import EnvSpec
-from ddp_ppo.rollout import Rollout, SharedBlock, rollout_shapes
-from ddp_ppo.run_folder import RunFolder, latest_run, require_writable
+from ddp_ppo.networks import initial_parameters
+from ddp_ppo.plan import Plan, env_arguments, learner_threads, load_initial, prepare
+from ddp_ppo.ppo import ALONE, PPO, Averaging
+from ddp_ppo.rollout import Rollout, SharedBlock
+from ddp_ppo.run_folder import RunFolder
 from ddp_ppo.seeding import Purpose, stream
-from ddp_ppo.topology import TrainingTopology, resolve_training_topology
 
 _VARIANCE_FLOOR = 1e-8
 _HASH_BYTES = 6  # of a sha256 as a number that float64 holds exactly
 _TOTALS = ("buffer_size", "train/gradient_steps")  # shown as sums over learners; every other metric is a mean
-
-
-@dataclass(frozen=True)
-class Plan:
-    """Everything that is known before a process starts or a file is written."""
-
-    config: Config
-    topology: TrainingTopology
-    env: EnvSpec
-    network: NetworkSpec
-    num_rounds: int
-    resumed: tuple[Path, dict[str, Any]] | None
-    notes: tuple[str, ...]
-
-    @property
-    def block_shapes(self) -> dict[str, tuple[str, tuple[int, ...]]]:
-        """The arrays that this learner shares with its actors."""
-        published: dict[str, tuple[str, tuple[int, ...]]] = {
-            "parameters": ("float32", (self.network.num_parameters,)),
-            "obs_mean": ("float64", (self.network.obs_size,)),
-            "obs_var": ("float64", (self.network.obs_size,)),
-            "obs_count": ("float64", (1,)),
-            "reward_scale": ("float64", (1,)),
-            "progress": ("int64", (self.topology.num_actors,)),
-        }
-        fields = PPO.rollout_fields(self.network)
-        return published | rollout_shapes(fields, self.config.rollout_length, self.topology.num_envs)
 
 
 @dataclass(frozen=True)
@@ -113,86 +77,6 @@ class StopRequest:
         """Gives the signals back to whoever had them."""
         for number, handler in self._previous.items():
             signal.signal(number, handler)
-
-
-def prepare(config: Config, *, environ: Mapping[str, str]) -> Plan:
-    """Checks everything that can be checked without starting a process or writing a file.
-
-    Raises:
-        ConfigError, EnvError, CheckpointError: one line that says what is wrong, where, and what to do.
-    """
-    topology = resolve_training_topology(
-        config,
-        environ=environ,
-        num_cuda_devices=torch.cuda.device_count(),
-        has_mps=torch.backends.mps.is_available(),
-    )
-    require_writable(config)
-    env = describe_env(**env_arguments(config))
-    network = NetworkSpec.for_env(env, config.hidden_sizes, config.activation)
-    if config.policy_backend == "numpy" or config.update_backend == "numpy":
-        _require_cpu(config, topology)
-    resumed, notes = _find_resumed(config, network)
-    num_rounds = config.num_rounds(max(1, topology.num_learners))
-    plan = Plan(config, topology, env, network, num_rounds, resumed, (*topology.notes, *warnings(config), *notes))
-    if config.init_from is not None:
-        _load_initial(plan)
-    return plan
-
-
-def _require_cpu(config: Config, topology: TrainingTopology) -> None:
-    if config.update_backend == "numpy" and topology.device != "cpu":
-        raise ConfigError(f"update_backend: numpy runs on a CPU, this learner on {topology.device}; use auto or torch")
-
-
-def env_arguments(config: Config) -> dict[str, Any]:
-    """Keyword arguments of `make_batch_env` and `describe_env` for this configuration."""
-    return {
-        "env_id": config.env_id,
-        "env_kwargs": dict(config.env_kwargs),
-        "backend": config.env_backend,
-        "max_episode_steps": config.max_episode_steps,
-        "remove_profiler_clock": config.remove_profiler_clock,
-    }
-
-
-def _find_resumed(config: Config, network: NetworkSpec) -> tuple[tuple[Path, dict[str, Any]] | None, list[str]]:
-    if config.resume is None:
-        return None, []
-    place = latest_run(config) if config.resume == "auto" else Path(config.resume)
-    if place is None:
-        return None, [f"resume=auto: no checkpoint of {config.name} in {config.output_dir}, a new run starts"]
-    if not place.exists():
-        raise CheckpointError(f"resume: {place} does not exist")
-    path, content, skipped = find_checkpoint(place)
-    saved = NetworkSpec(**{**content["network"], "hidden_sizes": tuple(content["network"]["hidden_sizes"])})
-    if saved != network:
-        raise CheckpointError(f"resume: {path} has another shape: it holds {saved}, this configuration needs {network}")
-    return (path, content), [*skipped, f"resuming from {path} after round {content['round']}"]
-
-
-def _load_initial(plan: Plan) -> np.ndarray[Any, np.dtype[np.float32]]:
-    assert plan.config.init_from is not None
-    network, _, parameters, _, _ = load_model(Path(plan.config.init_from))
-    if network != plan.network:
-        raise CheckpointError(
-            f"init_from: {plan.config.init_from} has another shape: it holds {network}, "
-            f"this configuration needs {plan.network}"
-        )
-    return parameters
-
-
-def learner_threads(config: Config, topology: TrainingTopology, environ: Mapping[str, str]) -> int:
-    """Threads of this learner's torch: the setting, or OMP_NUM_THREADS of a person, or its share of the cores.
-
-    torchrun sets OMP_NUM_THREADS to 1 on its own, so under torchrun only the setting counts.
-    """
-    if config.learner_threads is not None:
-        return config.learner_threads
-    if "OMP_NUM_THREADS" in environ and "LOCAL_WORLD_SIZE" not in environ:
-        return max(1, int(environ["OMP_NUM_THREADS"]))
-    cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
-    return max(1, cores * topology.num_nodes // topology.num_learners)
 
 
 def train(config: Config, *, environ: Mapping[str, str], console: Console | None = None) -> TrainingResult:
@@ -238,14 +122,14 @@ class _Run:
         self.learners = stack.enter_context(Learners(topology, timeout_seconds=config.collective_timeout_seconds))
         is_gradient_mode = config.sync_mode == "gradients" and topology.num_learners > 1
         averaging = Averaging(
-            self.learners.average if is_gradient_mode else Averaging().gradient,
+            self.learners.average if is_gradient_mode else ALONE.gradient,
             self.learners.average_scalar,
             is_gradient_mode,
         )
         parameters = (
             initial_parameters(plan.network, stream(config.seed, Purpose.INIT), config.init_log_std)
             if config.init_from is None
-            else _load_initial(plan)
+            else load_initial(plan)
         )
         device = torch.device(topology.device)
         self.learner = PPO(config, plan.network, parameters, device=device, averaging=averaging, rank=topology.rank)
@@ -316,7 +200,11 @@ class _Run:
         """Gives the actors this round's parameters and frozen statistics; returns the factor of the rewards."""
         arrays, state = self.block.arrays, self.obs_rms_state
         arrays["parameters"][:] = self.learner.policy.flat.data.cpu().numpy()
-        arrays["obs_mean"][:], arrays["obs_var"][:], arrays["obs_count"][0] = state["mean"], state["var"], state["count"]
+        arrays["obs_mean"][:], arrays["obs_var"][:], arrays["obs_count"][0] = (
+            state["mean"],
+            state["var"],
+            state["count"],
+        )
         self.learner.set_obs_rms_state(state if self.config.normalize_obs else None)
         var = float(self.return_rms_state["var"][0])
         arrays["reward_scale"][0] = 1.0 / math.sqrt(var + _VARIANCE_FLOOR) if self.config.normalize_reward else 1.0
@@ -375,7 +263,7 @@ class _Run:
         tensors = self._optimized()
         vector = torch.cat([tensor.reshape(-1) for tensor in tensors])
         self.learners.average(vector)
-        for tensor, part in zip(tensors, vector.split([tensor.numel() for tensor in tensors]), strict=True):
+        for tensor, part in zip(tensors, torch.split(vector, [tensor.numel() for tensor in tensors]), strict=True):
             tensor.copy_(part.reshape(tensor.shape))
         self.learner.optimizer.step.round_()
 
@@ -523,37 +411,3 @@ def _packed(state: RmsState) -> list[float]:
 def _unpacked(row: np.ndarray[Any, np.dtype[np.float64]]) -> RmsState:
     size = (len(row) - 1) // 2
     return {"mean": row[1 : 1 + size].copy(), "var": row[1 + size :].copy(), "count": float(row[0])}
-
-
-def plan_text(plan: Plan) -> str:
-    """Ranks, devices, actors, environments and mini-batch arithmetic of a run, for a person."""
-    from ddp_ppo.rollout import block_bytes
-
-    config, topology, env = plan.config, plan.topology, plan.env
-    samples = config.rollout_length * topology.num_envs
-    last = samples % config.minibatch_size
-    size = min(config.minibatch_size, samples)
-    batches = -(-samples // size)
-    steps = config.transitions_per_round(topology.num_learners)
-    device = "cpu" if topology.device == "cpu" else topology.device.split(":")[0] + ":0 .."
-    actions = f"{env.action_size} continuous" if env.action_kind == "box" else f"{env.action_size} discrete"
-    update = resolve_update_backend(config, topology.device.split(":")[0])
-    lines = [
-        ("environment", f"{env.env_id}, backend {env.backend}: {env.obs_size} observations, {actions} actions, "
-                        f"time limit {env.max_episode_steps or 'none'}"),
-        ("network", f"{'x'.join(map(str, plan.network.hidden_sizes)) or 'linear'} {plan.network.activation}, "
-                    f"{plan.network.num_parameters:,} parameters"),
-        ("learners", f"{topology.num_learners} on {device}, {topology.backend} between them"
-                     if topology.num_learners > 1 else f"1 on {topology.device}"),
-        ("actors", f"{topology.num_actors} for each learner x {topology.envs_per_actor} environments "
-                   f"= {topology.num_envs} environments, {topology.num_envs * topology.num_learners} in all"),
-        ("round", f"{config.rollout_length} steps x {topology.num_envs} environments = {samples:,} samples a learner, "
-                  f"{steps:,} transitions in all"),
-        ("update", f"{config.num_epochs} epochs x {batches} mini-batches of {size}"
-                   + (f" (the last one {last})" if last and batches > 1 else "")
-                   + f" = {config.num_epochs * batches} gradient steps a round, by {update}"),
-        ("run", f"{plan.num_rounds} rounds = {plan.num_rounds * steps:,} environment steps "
-                f"({config.total_env_steps:,} asked for)"),
-        ("shared memory", f"{block_bytes(plan.block_shapes) / 2**20:.1f} MiB for each learner"),
-    ]
-    return "\n".join([*(f"{name:14} {text}" for name, text in lines), *(f"note: {note}" for note in plan.notes)])

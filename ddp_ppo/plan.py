@@ -1,0 +1,186 @@
+"""What a run will do, found out before a process is started or a file written: `prepare` checks, `plan_text` shows.
+
+Shapes: T rollout_length, B environments of a learner, D observation size, P parameters.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import torch
+
+from ddp_ppo.checkpoint import CheckpointError, find_checkpoint, load_model
+from ddp_ppo.config import Config, ConfigError, warnings
+from ddp_ppo.envs import describe_env
+from ddp_ppo.networks import NetworkSpec
+from ddp_ppo.ppo import PPO, resolve_update_backend
+from ddp_ppo.protocols import EnvSpec, FloatArray
+from ddp_ppo.rollout import block_bytes, rollout_shapes
+from ddp_ppo.run_folder import latest_run, require_writable
+from ddp_ppo.topology import TrainingTopology, resolve_training_topology
+
+
+@dataclass(frozen=True)
+class Plan:
+    """Everything that is known before a process starts or a file is written."""
+
+    config: Config
+    topology: TrainingTopology
+    env: EnvSpec
+    network: NetworkSpec
+    num_rounds: int
+    resumed: tuple[Path, dict[str, Any]] | None
+    notes: tuple[str, ...]
+
+    @property
+    def block_shapes(self) -> dict[str, tuple[str, tuple[int, ...]]]:
+        """The arrays that this learner shares with its actors."""
+        published: dict[str, tuple[str, tuple[int, ...]]] = {
+            "parameters": ("float32", (self.network.num_parameters,)),
+            "obs_mean": ("float64", (self.network.obs_size,)),
+            "obs_var": ("float64", (self.network.obs_size,)),
+            "obs_count": ("float64", (1,)),
+            "reward_scale": ("float64", (1,)),
+            "progress": ("int64", (self.topology.num_actors,)),
+        }
+        fields = PPO.rollout_fields(self.network)
+        return published | rollout_shapes(fields, self.config.rollout_length, self.topology.num_envs)
+
+
+def prepare(config: Config, *, environ: Mapping[str, str]) -> Plan:
+    """Checks everything that can be checked without starting a process or writing a file.
+
+    Raises:
+        ConfigError, EnvError, CheckpointError: one line that says what is wrong, where, and what to do.
+    """
+    topology = resolve_training_topology(
+        config,
+        environ=environ,
+        num_cuda_devices=torch.cuda.device_count(),
+        has_mps=torch.backends.mps.is_available(),
+    )
+    require_writable(config)
+    env = describe_env(**env_arguments(config))
+    network = NetworkSpec.for_env(env, config.hidden_sizes, config.activation)
+    if config.policy_backend == "numpy" or config.update_backend == "numpy":
+        _require_cpu(config, topology)
+    resumed, notes = _find_resumed(config, network)
+    num_rounds = config.num_rounds(max(1, topology.num_learners))
+    plan = Plan(config, topology, env, network, num_rounds, resumed, (*topology.notes, *warnings(config), *notes))
+    if config.init_from is not None:
+        load_initial(plan)
+    return plan
+
+
+def _require_cpu(config: Config, topology: TrainingTopology) -> None:
+    if config.update_backend == "numpy" and topology.device != "cpu":
+        raise ConfigError(f"update_backend: numpy runs on a CPU, this learner on {topology.device}; use auto or torch")
+
+
+def env_arguments(config: Config) -> dict[str, Any]:
+    """Keyword arguments of `make_batch_env` and `describe_env` for this configuration."""
+    return {
+        "env_id": config.env_id,
+        "env_kwargs": dict(config.env_kwargs),
+        "backend": config.env_backend,
+        "max_episode_steps": config.max_episode_steps,
+        "remove_profiler_clock": config.remove_profiler_clock,
+    }
+
+
+def _find_resumed(config: Config, network: NetworkSpec) -> tuple[tuple[Path, dict[str, Any]] | None, list[str]]:
+    if config.resume is None:
+        return None, []
+    place = latest_run(config) if config.resume == "auto" else Path(config.resume)
+    if place is None:
+        return None, [f"resume=auto: no checkpoint of {config.name} in {config.output_dir}, a new run starts"]
+    if not place.exists():
+        raise CheckpointError(f"resume: {place} does not exist")
+    path, content, skipped = find_checkpoint(place)
+    saved = NetworkSpec(**{**content["network"], "hidden_sizes": tuple(content["network"]["hidden_sizes"])})
+    if saved != network:
+        raise CheckpointError(f"resume: {path} has another shape: it holds {saved}, this configuration needs {network}")
+    return (path, content), [*skipped, f"resuming from {path} after round {content['round']}"]
+
+
+def load_initial(plan: Plan) -> FloatArray:
+    """The parameters [P] that `init_from` names."""
+    assert plan.config.init_from is not None
+    network, _, parameters, _, _ = load_model(Path(plan.config.init_from))
+    if network != plan.network:
+        raise CheckpointError(
+            f"init_from: {plan.config.init_from} has another shape: it holds {network}, "
+            f"this configuration needs {plan.network}"
+        )
+    return parameters
+
+
+def learner_threads(config: Config, topology: TrainingTopology, environ: Mapping[str, str]) -> int:
+    """Threads of this learner's torch: the setting, or OMP_NUM_THREADS of a person, or its share of the cores.
+
+    torchrun sets OMP_NUM_THREADS to 1 on its own, so under torchrun only the setting counts.
+    """
+    if config.learner_threads is not None:
+        return config.learner_threads
+    if "OMP_NUM_THREADS" in environ and "LOCAL_WORLD_SIZE" not in environ:
+        return max(1, int(environ["OMP_NUM_THREADS"]))
+    cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+    return max(1, cores * topology.num_nodes // topology.num_learners)
+
+
+def plan_text(plan: Plan) -> str:
+    """Ranks, devices, actors, environments and mini-batch arithmetic of a run, for a person."""
+    config, topology, env = plan.config, plan.topology, plan.env
+    samples = config.rollout_length * topology.num_envs
+    last = samples % config.minibatch_size
+    size = min(config.minibatch_size, samples)
+    batches = -(-samples // size)
+    steps = config.transitions_per_round(topology.num_learners)
+    device = "cpu" if topology.device == "cpu" else topology.device.split(":")[0] + ":0 .."
+    actions = f"{env.action_size} continuous" if env.action_kind == "box" else f"{env.action_size} discrete"
+    update = resolve_update_backend(config, topology.device.split(":")[0])
+    lines = [
+        (
+            "environment",
+            f"{env.env_id}, backend {env.backend}: {env.obs_size} observations, {actions} actions, "
+            f"time limit {env.max_episode_steps or 'none'}",
+        ),
+        (
+            "network",
+            f"{'x'.join(map(str, plan.network.hidden_sizes)) or 'linear'} {plan.network.activation}, "
+            f"{plan.network.num_parameters:,} parameters",
+        ),
+        (
+            "learners",
+            f"{topology.num_learners} on {device}, {topology.backend} between them"
+            if topology.num_learners > 1
+            else f"1 on {topology.device}",
+        ),
+        (
+            "actors",
+            f"{topology.num_actors} for each learner x {topology.envs_per_actor} environments "
+            f"= {topology.num_envs} environments, {topology.num_envs * topology.num_learners} in all",
+        ),
+        (
+            "round",
+            f"{config.rollout_length} steps x {topology.num_envs} environments = {samples:,} samples a learner, "
+            f"{steps:,} transitions in all",
+        ),
+        (
+            "update",
+            f"{config.num_epochs} epochs x {batches} mini-batches of {size}"
+            + (f" (the last one {last})" if last and batches > 1 else "")
+            + f" = {config.num_epochs * batches} gradient steps a round, by {update}",
+        ),
+        (
+            "run",
+            f"{plan.num_rounds} rounds = {plan.num_rounds * steps:,} environment steps "
+            f"({config.total_env_steps:,} asked for)",
+        ),
+        ("shared memory", f"{block_bytes(plan.block_shapes) / 2**20:.1f} MiB for each learner"),
+    ]
+    return "\n".join([*(f"{name:14} {text}" for name, text in lines), *(f"note: {note}" for note in plan.notes)])
