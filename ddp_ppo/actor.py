@@ -99,7 +99,7 @@ class Actor:
         self._eval_policy: Any = None
 
     def save(self) -> PlainState:
-        """Where the environments and their episodes stand, between two rollouts; "env" is None if it cannot be saved."""
+        """Where the environments and their episodes stand between two rollouts; "env" is None if it cannot be saved."""
         return {
             "env": self._env.save(),
             "episode_return": self._episode_return.copy(),

@@ -94,7 +94,7 @@ def _save_classic(env: Any) -> PlainState:
 
 def _restore_classic(env: Any, state: PlainState) -> None:
     for name, value in state.items():
-        setattr(env, name, np.array(value) if isinstance(value, np.ndarray) else value)
+        setattr(env, name, value)  # these classes replace their state and never write into it
 
 
 def _save_mujoco(env: Any) -> PlainState:

@@ -30,29 +30,46 @@ def prepare_mujoco(*, clock: bool) -> None:
 def remove_profiler_clock() -> bool:
     """Clears MuJoCo's time callback in this process; returns whether it is now absent. Never raises.
 
-    It leaves a clock that someone set with `mujoco.set_mjcb_time`, and it touches nothing where the loaded library or
-    its symbol is not found (the flag RTLD_NOLOAD keeps a second copy from being loaded).
+    It touches nothing where the loaded library or its symbol is not found, and leaves every clock that is not the one
+    of MuJoCo's own Python package.
     """
     try:
         import mujoco
 
-        if mujoco.get_mjcb_time() is not None:
-            return False
         folder = Path(mujoco.__file__).parent
         path = next(path for pattern in ("libmujoco.so*", "libmujoco*.dylib") for path in folder.glob(pattern))
-        library = ctypes.CDLL(str(path), mode=os.RTLD_NOLOAD | os.RTLD_LAZY)
-        ctypes.c_void_p.in_dll(library, "mjcb_time").value = None
-    except (ImportError, AttributeError, StopIteration, OSError, ValueError, TypeError) as error:
+        library = ctypes.CDLL(str(path), mode=os.RTLD_NOLOAD | os.RTLD_LAZY)  # never a second copy of the library
+        clock = ctypes.c_void_p.in_dll(library, "mjcb_time")
+        if clock.value is not None and (mujoco.get_mjcb_time() is not None or _file_of(clock.value).parent != folder):
+            raise LookupError("it is not the one of MuJoCo's Python package")
+        clock.value = None
+    except (ImportError, AttributeError, LookupError, StopIteration, OSError, ValueError, TypeError) as error:
         _LOGGER.debug("MuJoCo's profiler clock stays: %s: %s", type(error).__name__, error)
         return False
     return True
 
 
+class _SymbolInfo(ctypes.Structure):
+    _fields_ = (
+        ("file", ctypes.c_char_p),
+        ("base", ctypes.c_void_p),
+        ("symbol", ctypes.c_char_p),
+        ("address", ctypes.c_void_p),
+    )
+
+
+def _file_of(address: int) -> Path:
+    """The loaded library that an address lies in, `Path()` for none: what the symbol holds is no function pointer."""
+    info = _SymbolInfo()
+    ctypes.CDLL(None).dladdr(ctypes.c_void_p(address), ctypes.byref(info))
+    return Path(os.fsdecode(info.file or b""))
+
+
 def log_warnings() -> None:
     """Sends MuJoCo's warnings to `logging` instead of stderr and a MUJOCO_LOG.TXT in the current directory.
 
-    Each kind of warning is logged at its 1st, 2nd, 4th, 8th ... occurrence together with the count. A handler that
-    someone else has set stays.
+    MuJoCo gives each kind of warning once per environment and episode; it is logged the 1st, 2nd, 4th, 8th ... time,
+    with the count. A handler that someone else has set stays.
     """
     import mujoco
 

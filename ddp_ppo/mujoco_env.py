@@ -9,9 +9,7 @@ import sys
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-import mujoco
 import numpy as np
-from mujoco.batch import SimulationError
 from numpy.typing import NDArray
 
 from ddp_ppo.env_errors import EnvError, describe_cause
@@ -76,7 +74,7 @@ class MujocoEnv:
         physics.ctrl[...] = action
         try:
             physics.step()
-        except (SimulationError, mujoco.FatalError) as error:
+        except RuntimeError as error:
             raise EnvError(f"{self.spec.env_id}: failed in step {self._num_steps}: {describe_cause(error)}") from error
         task.refresh()
         reward, self._terms, terminated = task.score(action)

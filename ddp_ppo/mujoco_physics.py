@@ -28,7 +28,7 @@ class Physics(Protocol):
         """The live array [K, ...] of an MjData field; to be called before the first `step`."""
 
     def step(self) -> None:
-        """Advances all simulations by frame_skip substeps."""
+        """Advances all simulations by frame_skip substeps; RuntimeError names the simulation where MuJoCo gives up."""
 
     def restart(self, ids: NDArray[np.int32], qpos: Float64Array, qvel: Float64Array) -> None:
         """Resets simulations (ascending ids) and puts them at qpos [n, nq], qvel [n, nv]."""
@@ -98,13 +98,17 @@ class LoopPhysics:
     def step(self) -> None:
         """See `Physics`."""
         model, frame_skip, has_contact_forces = self._model, self._frame_skip, "cfrc_ext" in self._fields
-        for data, ctrl, copies in zip(self._data, self.ctrl, self._copies, strict=True):
-            data.ctrl[:] = ctrl
-            mujoco.mj_step(model, data, frame_skip)
-            if has_contact_forces:
-                mujoco.mj_rnePostConstraint(model, data)
-            for destination, source in copies:
-                destination[...] = source
+        index = 0
+        try:
+            for index, (data, ctrl, copies) in enumerate(zip(self._data, self.ctrl, self._copies, strict=True)):
+                data.ctrl[:] = ctrl
+                mujoco.mj_step(model, data, frame_skip)
+                if has_contact_forces:
+                    mujoco.mj_rnePostConstraint(model, data)
+                for destination, source in copies:
+                    destination[...] = source
+        except mujoco.FatalError as error:
+            raise RuntimeError(f"environment {index}: {error}") from error
 
     def restart(self, ids: NDArray[np.int32], qpos: Float64Array, qvel: Float64Array) -> None:
         """See `Physics`."""

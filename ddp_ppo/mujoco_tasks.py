@@ -104,7 +104,8 @@ def _locomotion(
     cost: Callable[[Setup, Physics], parts.ActionCost] = parts.action_cost,
 ) -> Task:
     """Progress along x, plus a reward for being healthy, minus the costs of controls and of contacts."""
-    args, dt, memory = setup.args, setup.dt, np.zeros(physics.num_envs)
+    args, memory = setup.args, np.zeros(physics.num_envs)
+    dt, weight = np.array(setup.dt), np.array(args["forward_reward_weight"], np.float64)
     read_x, control_cost = position(setup, physics), cost(setup, physics)
     is_healthy = health(setup, physics) if health else None
     touch = contacts(setup, physics) if contacts else Contacts((), lambda: memory, parts.nothing)
@@ -115,7 +116,7 @@ def _locomotion(
         refresh = partial(parts.limit, qvel, -max_velocity, max_velocity, limited)
 
     def score(action: FloatArray) -> Score:
-        gain = forward = (read_x() - memory) / dt * args["forward_reward_weight"]
+        gain = forward = (read_x() - memory) / dt * weight
         price = control = control_cost(action)
         terms, terminated = {"reward_forward": forward, "reward_ctrl": control}, None
         if is_healthy is not None:

@@ -126,7 +126,7 @@ def to_named(spec: NetworkSpec, flat: NDArray[Any]) -> dict[str, NDArray[Any]]:
     named: dict[str, NDArray[Any]] = {}
     for layer in spec.layers:
         block = layer.view(flat)
-        named[f"{layer.name}.weight"] = np.ascontiguousarray(block[:-1].T)
+        named[f"{layer.name}.weight"] = np.array(block[:-1].T, order="C")
         named[f"{layer.name}.bias"] = block[-1].copy()
     if spec.head == "gaussian":
         named["log_std"] = flat[spec.log_std_slice].copy()

@@ -32,11 +32,10 @@ class Normalizer:
         self.clip = np.float32(np.inf)
 
     def load(self, state: RmsState | None) -> None:
-        """Freezes this state until the next call."""
-        if state is not None:
-            self.mean[:] = state["mean"]
-            self.inv_std[:] = 1.0 / np.sqrt(state["var"] + _VARIANCE_FLOOR)
-            self.clip = np.float32(OBS_CLIP)
+        """Freezes this state until the next call; None is the identity."""
+        self.mean[:] = 0.0 if state is None else state["mean"]
+        self.inv_std[:] = 1.0 if state is None else 1.0 / np.sqrt(state["var"] + _VARIANCE_FLOOR)
+        self.clip = np.float32(np.inf if state is None else OBS_CLIP)
 
     def __call__(self, obs: FloatArray, out: FloatArray) -> None:
         """Writes the normalised obs [..., D] to out [..., D]."""

@@ -24,8 +24,9 @@ from ddp_ppo.gae import compute_gae
 from ddp_ppo.moments import RmsState
 from ddp_ppo.networks import NetworkSpec, hold_log_std
 from ddp_ppo.policy import ActorCritic
+from ddp_ppo.ppo_gradient import LossSettings
 from ddp_ppo.ppo_numpy import NumpyUpdate
-from ddp_ppo.ppo_torch import Batch, EpochStats, LossSettings, OptimizerState, TorchUpdate, Update
+from ddp_ppo.ppo_torch import Batch, EpochStats, OptimizerState, TorchUpdate, Update
 from ddp_ppo.rollout import Field, Rollout
 from ddp_ppo.seeding import Purpose, stream
 

@@ -16,6 +16,7 @@ from torch import Tensor
 
 from ddp_ppo.distributions import LOG_RATIO_MAX
 from ddp_ppo.policy import ActorCritic
+from ddp_ppo.ppo_gradient import LossSettings
 
 ADAM_BETAS = (0.9, 0.999)
 
@@ -49,18 +50,6 @@ class OptimizerState:
     exp_avg: Tensor
     exp_avg_sq: Tensor
     step: Tensor
-
-
-@dataclass(frozen=True)
-class LossSettings:
-    """The settings of one gradient step; None switches a clip off."""
-
-    clip_range: float
-    value_clip_range: float | None
-    entropy_coef: float
-    value_coef: float
-    max_grad_norm: float | None
-    adam_eps: float
 
 
 class Update(Protocol):

@@ -1,0 +1,240 @@
+"""The gradient of the PPO loss for MLP policies, derived by hand and written in NumPy with preallocated memory.
+
+`ppo_torch.ppo_loss` under autograd is the definition; this computes the same numbers about ten times faster for
+mini-batches of 64, where torch spends its time on calls, not on arithmetic. Torch-free, so that an idle actor can
+compute a part of a mini-batch.
+
+Shapes: n samples of a mini-batch, D observation size, H hidden units, A action size, P parameters. Hidden layers of
+actor and critic are one stacked array [2, ...]. Inputs of a layer carry a last column of ones, which multiplies the
+bias; activations run over that column too, because whole contiguous arrays are twice as fast as slices of them.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ddp_ppo.distributions import LOG_RATIO_MAX, log_softmax
+from ddp_ppo.networks import NUMPY_ACTIVATIONS, NetworkSpec
+from ddp_ppo.protocols import FloatArray
+
+_HALF_LOG_2PI = 0.5 * math.log(2.0 * math.pi)
+
+
+@dataclass(frozen=True)
+class LossSettings:
+    """The settings of one gradient step; None switches a clip off."""
+
+    clip_range: float
+    value_clip_range: float | None
+    entropy_coef: float
+    value_coef: float
+    max_grad_norm: float | None
+    adam_eps: float
+
+
+class Samples(NamedTuple):
+    """Samples in the order in which they are used."""
+
+    obs: FloatArray  # [n, D + 1] normalised, the last column is 1
+    act: NDArray[Any]  # [n, A] float32 or [n] int64
+    logp: FloatArray  # [n] of the policy that sampled
+    adv: FloatArray  # [n]
+    ret: FloatArray  # [n]
+    value: FloatArray  # [n] when sampled
+
+    def rows(self, start: int, stop: int) -> Samples:
+        """Views of the samples start .. stop-1."""
+        return Samples(*(array[start:stop] for array in self))
+
+
+class Report(NamedTuple):
+    """What is reported of each sample, written while its gradient is computed."""
+
+    log_ratio: FloatArray  # [n] log of new over old probability, held inside +-LOG_RATIO_MAX
+    error: FloatArray  # [n] squared error of the value, the clipped one where a clip is set
+    entropy: FloatArray  # [n]
+
+    def rows(self, start: int, stop: int) -> Report:
+        """Views of the samples start .. stop-1."""
+        return Report(*(array[start:stop] for array in self))
+
+
+class _Activation(NamedTuple):
+    forward: Callable[[FloatArray, FloatArray], object]
+    backward: Callable[[FloatArray, FloatArray], None]  # multiplies the gradient in place; uses the hidden units up
+    before_one: float  # what the activation maps to 1, for the column of ones
+
+
+def _tanh_backward(hidden: FloatArray, gradient: FloatArray) -> None:
+    np.multiply(hidden, hidden, out=hidden)
+    np.subtract(1.0, hidden, out=hidden)
+    np.multiply(gradient, hidden, out=gradient)
+
+
+def _relu_backward(hidden: FloatArray, gradient: FloatArray) -> None:
+    np.multiply(gradient, hidden > 0.0, out=gradient)
+
+
+def _elu_backward(hidden: FloatArray, gradient: FloatArray) -> None:
+    np.minimum(hidden, 0.0, out=hidden)
+    np.add(hidden, 1.0, out=hidden)
+    np.multiply(gradient, hidden, out=gradient)
+
+
+_ACTIVATIONS = {
+    "tanh": _Activation(NUMPY_ACTIVATIONS["tanh"], _tanh_backward, 20.0),  # tanh(20) is 1 in float32
+    "relu": _Activation(NUMPY_ACTIVATIONS["relu"], _relu_backward, 1.0),
+    "elu": _Activation(NUMPY_ACTIVATIONS["elu"], _elu_backward, 1.0),
+}
+
+
+class _Layers:
+    """A flat vector [P] seen as matrices: stacked hidden blocks [2, inputs + 1, H] and the two output blocks."""
+
+    def __init__(self, network: NetworkSpec, flat: FloatArray) -> None:
+        *hidden, actor, critic = network.layers
+        self.hidden = [
+            flat[layer.start : layer.start + 2 * layer.size].reshape(2, layer.inputs + 1, layer.outputs)
+            for layer in hidden[::2]
+        ]
+        # BLAS takes half as long again for a transposed factor of this size as for a copy of it.
+        self.transposed = [np.empty((2, *block.shape[:0:-1]), np.float32) for block in self.hidden]
+        self.actor: FloatArray = actor.view(flat)
+        self.critic: FloatArray = critic.view(flat)
+        self.log_std = flat[network.log_std_slice]
+
+
+class _Workspace:
+    """Memory of n samples, [2, n, H + 1] for each hidden layer; as little of it as possible, for the cache's sake.
+
+    A layer's `gradient` holds the input of its activation on the way forward.
+    """
+
+    def __init__(self, network: NetworkSpec, num_samples: int) -> None:
+        shapes = [(2, num_samples, width + 1) for width in network.hidden_sizes]
+        self.hidden = [np.empty(shape, np.float32) for shape in shapes]
+        self.hidden_transposed = [array.swapaxes(1, 2) for array in self.hidden]
+        self.gradient = [np.empty(shape, np.float32) for shape in shapes]
+        self.inside = [array[:, :, :-1] for array in self.gradient]  # without the column of ones
+        self.ones = [array[:, :, -1] for array in self.gradient]
+        self.output = np.empty((num_samples, network.action_size), np.float32)
+        self.value = np.empty((num_samples, 1), np.float32)
+
+
+class PPOGradient:
+    """Gradients of the PPO loss with respect to a flat parameter vector."""
+
+    def __init__(
+        self, network: NetworkSpec, settings: LossSettings, parameters: FloatArray, gradient: FloatArray
+    ) -> None:
+        """Reads parameters [P] and writes gradient [P] at every call; both are views, never copied."""
+        self._network = network
+        self._settings = settings
+        self._activation = _ACTIVATIONS[network.activation]
+        self._weights = _Layers(network, parameters)
+        self._gradients = _Layers(network, gradient)
+        self._head = self._gaussian if network.head == "gaussian" else self._categorical
+        self._workspaces: dict[int, _Workspace] = {}
+
+    def compute(self, samples: Samples, report: Report, num_total: int) -> None:
+        """Writes what these n samples add to the gradient of the mean loss over num_total samples."""
+        num_samples = len(samples.adv)
+        if num_samples not in self._workspaces:
+            self._workspaces[num_samples] = _Workspace(self._network, num_samples)
+        work, weights, gradients = self._workspaces[num_samples], self._weights, self._gradients
+        activation = self._activation
+        # Forward; obs [n, D + 1] is the input of both trunks.
+        last: Any = np.broadcast_to(samples.obs, (2, *samples.obs.shape))
+        x: Any = samples.obs
+        for depth, block in enumerate(weights.hidden):
+            np.matmul(x, block, out=work.inside[depth])
+            work.ones[depth].fill(activation.before_one)
+            activation.forward(work.gradient[depth], work.hidden[depth])
+            last = x = work.hidden[depth]
+        np.matmul(last[0], weights.actor, out=work.output)
+        np.matmul(last[1], weights.critic, out=work.value)
+        # Loss, differentiated down to the two outputs.
+        d_output = self._head(samples, report, work.output, num_total)
+        d_value = self._value(samples, report, work.value[:, 0], num_total)
+        # Backward.
+        np.matmul(last[0].T, d_output, out=gradients.actor)
+        np.matmul(last[1].T, d_value, out=gradients.critic)
+        if not work.hidden:
+            return
+        np.matmul(d_output, weights.actor.T, out=work.gradient[-1][0])
+        np.multiply(d_value, weights.critic[:, 0], out=work.gradient[-1][1])
+        for depth in range(len(work.hidden) - 1, -1, -1):
+            activation.backward(work.hidden[depth], work.gradient[depth])
+            inputs = work.hidden_transposed[depth - 1] if depth else samples.obs.T
+            np.matmul(inputs, work.inside[depth], out=gradients.hidden[depth])
+            if depth:
+                np.copyto(weights.transposed[depth], weights.hidden[depth].swapaxes(1, 2))
+                np.matmul(work.inside[depth], weights.transposed[depth], out=work.gradient[depth - 1])
+
+    def _surrogate(self, samples: Samples, report: Report, logp: FloatArray, num_total: int) -> FloatArray:
+        """d loss / d logp [n] of the clipped surrogate."""
+        log_ratio = np.subtract(logp, samples.logp, out=report.log_ratio)
+        inside = np.abs(log_ratio) < LOG_RATIO_MAX
+        np.minimum(log_ratio, LOG_RATIO_MAX, out=log_ratio)
+        np.maximum(log_ratio, -LOG_RATIO_MAX, out=log_ratio)
+        ratio = np.exp(log_ratio)
+        # The clipped term is the larger one, and flat, where the ratio has moved further than the clip allows.
+        moved = (ratio - 1.0) * np.sign(samples.adv)
+        inside &= moved <= self._settings.clip_range
+        ratio *= samples.adv
+        ratio *= inside
+        ratio *= np.float32(-1.0 / num_total)
+        return ratio
+
+    def _gaussian(self, samples: Samples, report: Report, mean: FloatArray, num_total: int) -> FloatArray:
+        log_std = self._weights.log_std
+        inv_std = np.exp(-log_std)
+        noise = samples.act - mean
+        noise *= inv_std
+        logp = np.vecdot(noise, noise)
+        logp *= np.float32(-0.5)
+        log_scale = float(np.add.reduce(log_std)) + len(log_std) * _HALF_LOG_2PI
+        logp -= np.float32(log_scale)
+        d_logp = self._surrogate(samples, report, logp, num_total)
+        report.entropy.fill(log_scale + 0.5 * len(log_std))
+        # d logp / d log_std = noise ** 2 - 1, and the entropy grows by 1 with each log_std.
+        share = self._settings.entropy_coef * len(d_logp) / num_total
+        np.matmul(d_logp, noise * noise, out=self._gradients.log_std)
+        self._gradients.log_std -= np.float32(np.add.reduce(d_logp) + share)
+        noise *= d_logp[:, None]
+        noise *= inv_std
+        return noise
+
+    def _categorical(self, samples: Samples, report: Report, logits: FloatArray, num_total: int) -> FloatArray:
+        rows = np.arange(len(samples.adv))
+        log_probabilities = log_softmax(logits)
+        probabilities = np.exp(log_probabilities)
+        entropy = -np.vecdot(probabilities, log_probabilities)
+        report.entropy[:] = entropy
+        d_logp = self._surrogate(samples, report, log_probabilities[rows, samples.act], num_total)
+        d_logits = probabilities * -d_logp[:, None]
+        d_logits[rows, samples.act] += d_logp
+        if self._settings.entropy_coef:
+            weight = np.float32(self._settings.entropy_coef / num_total)
+            d_logits += weight * probabilities * (log_probabilities + entropy[:, None])
+        return d_logits
+
+    def _value(self, samples: Samples, report: Report, value: FloatArray, num_total: int) -> FloatArray:
+        """d loss / d value [n, 1] of the squared error, the clipped one where a clip is set."""
+        difference = value - samples.ret
+        error = np.multiply(difference, difference, out=report.error)
+        clip = self._settings.value_clip_range
+        if clip is not None:
+            moved = value - samples.value
+            held_error = np.square(samples.value + moved.clip(-clip, clip) - samples.ret)
+            # Where the held value has the larger error it decides, and it does not move with the critic.
+            difference[(held_error > error) & (np.abs(moved) > clip)] = 0.0
+            np.maximum(error, held_error, out=error)
+        difference *= np.float32(2.0 * self._settings.value_coef / num_total)
+        return difference[:, None]

@@ -1,0 +1,205 @@
+"""Real actor processes: what they answer, and what is said of one that fails, dies or hangs."""
+
+import dataclasses
+import json
+import multiprocessing
+import os
+import signal
+import tempfile
+import time
+import unittest
+from pathlib import Path
+
+import numpy as np
+
+from ddp_ppo.actor_pool import ActorError, ActorPool
+from ddp_ppo.config import Config
+from ddp_ppo.networks import NetworkSpec
+from tests.process import FIXTURE, FolderTestCase, actor_jobs
+
+TIMEOUT_SECONDS = 30.0
+
+
+class PoolTestCase(unittest.TestCase):
+    def pool(self, name, *, num_actors=2, num_envs=2, length=8, timeout=TIMEOUT_SECONDS, env_kwargs=None, **changes):
+        """The block's arrays and a pool of ready actors in an environment of tests/fixtures.py."""
+        config = Config(
+            env_id=f"tests.fixtures:{name}-v0",
+            env_kwargs=env_kwargs or {},
+            num_actors=num_actors,
+            envs_per_actor=num_envs,
+            rollout_length=length,
+            hidden_sizes=(8,),
+            seed=changes.pop("seed", 1),
+        )
+        block, jobs = actor_jobs(config)
+        self.addCleanup(block.close)
+        pool = ActorPool([dataclasses.replace(job, **changes) for job in jobs], timeout_seconds=timeout)
+        self.addCleanup(pool.close)
+        pool.wait_ready()
+        return block.arrays, pool
+
+    def tearDown(self):
+        self.doCleanups()
+        self.assertEqual(multiprocessing.active_children(), [])
+
+    def failure(self, pool):
+        """The message of the error that a rollout raises."""
+        with self.assertRaises(ActorError) as caught:
+            pool.sample(0)
+        return str(caught.exception)
+
+
+class AnswersTest(PoolTestCase):
+    def test_a_rollout_fills_the_block_and_statistics_come_in_the_order_of_the_actors(self):
+        arrays, pool = self.pool("Count", num_actors=3, env_kwargs={"length": 3})
+        for episodes in (4, 6):
+            stats = pool.sample(0)
+            self.assertEqual([s["actor_id"] for s in stats], [0, 1, 2])
+            self.assertEqual([s["episodes"] for s in stats], [episodes] * 3)
+            np.testing.assert_array_equal(arrays["reward"], np.ones((8, 6)))
+        self.assertEqual([len(state["episode_return"]) for state in pool.states], [2, 2, 2])
+
+    def test_actors_act_with_the_parameters_that_were_published_last(self):
+        arrays, pool = self.pool("Echo", num_actors=2)
+        network = NetworkSpec(1, "gaussian", 1, (8,), "tanh")
+        arrays["parameters"][network.log_std_slice] = -20.0  # held at its smallest value: a deviation of e^-5
+        for bias in (0.5, -0.25):
+            network.trunk("actor")[-1].view(arrays["parameters"])[-1] = bias
+            pool.sample(0)
+            np.testing.assert_allclose(arrays["act"], bias, atol=0.05)
+
+    def test_evaluations_come_in_the_order_of_the_seeds(self):
+        _, pool = self.pool("SeedLength", num_actors=2)
+        seeds = [5, 1, 9, 2, 3, 7, 2, 4, 30, 1]  # 3 blocks for 2 actors
+        episodes = pool.evaluate(seeds)
+        self.assertEqual([(e.seed, e.length, e.episode_return) for e in episodes], [(s, s, s) for s in seeds])
+        self.assertEqual([e.length for e in pool.evaluate([6])], [6])
+
+    def test_restored_actors_go_on_from_the_saved_states(self):
+        _, pool = self.pool("Count", num_actors=2, env_kwargs={"length": 20})
+        for _ in range(2):
+            pool.sample(0)
+        saved = pool.states
+        arrays, other = self.pool("Count", num_actors=2, env_kwargs={"length": 20})
+        other.restore(saved)
+        self.assertEqual([s["episode_returns"] for s in other.sample(0)], [[20.0, 20.0]] * 2)
+        self.assertEqual(arrays["obs"][0].tolist(), [[16.0]] * 4)
+
+    def test_closing_ends_every_actor_and_can_be_repeated(self):
+        _, pool = self.pool("Count")
+        started = time.monotonic()
+        pool.close()
+        pool.close()
+        self.assertLess(time.monotonic() - started, 4.0)
+        self.assertEqual(multiprocessing.active_children(), [])
+
+
+class FailuresTest(PoolTestCase):
+    def test_an_exception_brings_its_traceback_and_the_environment_s_index(self):  # O-39
+        options = {"how": "raise", "at": 40, "number": 2}
+        _, pool = self.pool("Misbehaving", num_actors=1, num_envs=4, length=64, env_kwargs=options)
+        headline, *trace = self.failure(pool).splitlines()
+        self.assertRegex(headline, r"actor 0 of rank 0 .*while sampling round 1: .*environment 2.*step 40.*boom-17")
+        self.assertIn("Traceback (most recent call last):", trace)
+        self.assertIn("ValueError: boom-17", trace)
+        self.assertTrue(any("fixtures.py" in line for line in trace))
+
+    def test_an_index_is_that_among_all_environments_of_the_learner(self):
+        options = {"how": "raise", "at": 5, "number": 1}
+        _, pool = self.pool("Misbehaving", num_actors=2, num_envs=3, env_kwargs=options)
+        (first, second) = pool._members
+        pool._members = [second]
+        headline = self.failure(pool).splitlines()[0]
+        pool._members = [first, second]
+        self.assertRegex(headline, r"actor 1 of rank 0 ")
+        self.assertIn("environment 4", headline)
+
+    def test_an_actor_that_was_killed_is_named_with_the_signal(self):
+        _, pool = self.pool("Misbehaving", env_kwargs={"how": "hang", "at": 3})
+        (victim,) = (child for child in multiprocessing.active_children() if child.name == "actor 0.1")
+        os.kill(victim.pid, signal.SIGKILL)
+        self.assertRegex(self.failure(pool), r"^actor 1 of rank 0 .*was killed by SIGKILL")
+
+    def test_an_actor_that_was_killed_in_an_idle_moment_is_named_too(self):
+        _, pool = self.pool("Count")
+        (victim,) = (child for child in multiprocessing.active_children() if child.name == "actor 0.0")
+        os.kill(victim.pid, signal.SIGTERM)  # an actor leaves this one to its learner
+        pool.sample(0)
+        os.kill(victim.pid, signal.SIGKILL)
+        victim.join(10.0)
+        self.assertRegex(self.failure(pool), r"^actor 0 of rank 0 .*was killed by SIGKILL")
+
+    def test_an_actor_that_exits_is_named_with_its_status(self):
+        _, pool = self.pool("Misbehaving", num_actors=1, env_kwargs={"how": "exit", "at": 3})
+        self.assertRegex(self.failure(pool), r"^actor 0 of rank 0 .*exited with 7 while sampling")
+
+    def test_an_actor_that_hangs_is_given_up_at_the_limit(self):  # O-40
+        _, pool = self.pool("Misbehaving", num_actors=1, timeout=4.0, length=64, env_kwargs={"how": "hang"})
+        started = time.monotonic()
+        message = self.failure(pool)
+        self.assertRegex(message, r"actor 0 of rank 0 \(environments 0\.\.1, step 39\).*actor_timeout_seconds=4")
+        pool.close()
+        self.assertEqual(multiprocessing.active_children(), [])
+        self.assertLess(time.monotonic() - started, 4.0 + 10.0)
+
+    def test_an_environment_that_fails_to_start_in_an_actor_is_shown(self):
+        with self.assertRaisesRegex(ActorError, r"while starting: .*no licence-4711"):
+            self.unbuildable()
+
+    def unbuildable(self):
+        self.pool(
+            "Count",
+            num_actors=1,
+            env_arguments={"env_id": "tests.fixtures:Unbuildable-v0", "env_kwargs": {}, "backend": "auto"},
+        )
+
+
+class ProcessTest(PoolTestCase):
+    def witnesses(self, **changes):
+        """What each actor of a pool saw of its process."""
+        folder = tempfile.TemporaryDirectory()
+        self.addCleanup(folder.cleanup)
+        _, pool = self.pool("Witness", length=12, env_kwargs={"folder": folder.name}, **changes)
+        pool.sample(0)
+        pool.evaluate([1, 2, 3, 4, 5])
+        reports = [json.loads(path.read_text()) for path in Path(folder.name).glob("*.json")]
+        self.assertGreaterEqual(len(reports), 4)
+        return reports
+
+    def test_actors_of_an_mlp_policy_never_import_torch(self):
+        self.assertEqual({report["has_torch"] for report in self.witnesses()}, {False})
+
+    def test_actors_of_a_torch_policy_do(self):
+        self.assertEqual({report["has_torch"] for report in self.witnesses(policy="ddp_ppo.policy:TorchPolicy")}, {True})
+
+    def test_actors_observe_different_things_and_the_same_ones_again(self):  # O-43
+        def first_observations(seed):
+            arrays, pool = self.pool("Dice", num_actors=8, num_envs=1, length=2, seed=seed)
+            pool.sample(0)
+            return arrays["obs"][0].copy()
+
+        first = first_observations(1)
+        for column, source in enumerate(("own generator", "global generator")):
+            with self.subTest(source):
+                self.assertEqual(len(np.unique(first[:, column])), 8)
+        np.testing.assert_array_equal(first_observations(1), first)
+        self.assertFalse(np.isin(first_observations(2), first).any())
+
+
+class OrphansTest(FolderTestCase):
+    def test_actors_die_with_a_learner_that_was_killed(self):
+        config = self.config("hang", FIXTURE.replace("Count-v0", "Misbehaving-v0"))
+        calls = self.folder / "calls"
+        calls.mkdir()
+        program = self.start(config, f"env_kwargs={{how: hang, at: 5, folder: {calls}}}")
+        # Both actors hang in their first environment: the learner waits for them, nobody ends by himself.
+        program.wait_until(lambda: [p.read_text() for p in calls.iterdir()].count("rsssss") == 2, "hanging actors")
+        self.assertGreaterEqual(len(program.alive()), 3)
+        program.process.kill()
+        ended = program.end(grace_seconds=5.0)
+        self.assertEqual((ended.code, ended.left), (-signal.SIGKILL, []))
+
+
+if __name__ == "__main__":
+    unittest.main()
