@@ -50,6 +50,7 @@ class ActorJob:
         annotate: what completes a rollout, "module:function".
         field_names: the arrays of the block that belong to a rollout.
         normalize_obs, normalize_reward: which moments to report.
+        assistant, assistant_settings: what helps the learner while it trains, "module:Class", and its settings.
     """
 
     actor_id: int
@@ -69,6 +70,8 @@ class ActorJob:
     block: SharedBlock
     normalize_obs: bool
     normalize_reward: bool
+    assistant: str
+    assistant_settings: Any
 
 
 class Actor:
@@ -97,6 +100,7 @@ class Actor:
         self._obs = self._env.reset(seeds).copy()
         self._eval_env: BatchEnv | None = None
         self._eval_policy: Any = None
+        self._assistant: Any = None
 
     def save(self) -> PlainState:
         """Where the environments and their episodes stand between two rollouts; "env" is None if it cannot be saved."""
@@ -212,6 +216,14 @@ class Actor:
             self._eval_policy = _load_attribute(job.policy)(job.network, job.env, EVAL_BLOCK, 1)
         self._eval_policy.load(self._published["parameters"], self._obs_rms_state())
         return run_block(self._eval_env, self._eval_policy, seeds)
+
+    def assist(self) -> None:
+        """Helps the learner until it has trained the round."""
+        job = self._job
+        if self._assistant is None:
+            factory = _load_attribute(job.assistant)
+            self._assistant = factory(self._published, job.network, job.actor_id, job.assistant_settings)
+        self._assistant.serve()
 
     def close(self) -> None:
         """Closes the environments."""

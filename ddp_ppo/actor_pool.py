@@ -41,6 +41,7 @@ class ActorPool:
         self._timeout = timeout_seconds
         context = multiprocessing.get_context("spawn")
         self._members: list[_Member] = []
+        self._assistants: list[_Member] = []
         try:
             for job in jobs:
                 here, there = context.Pipe()
@@ -98,6 +99,26 @@ class ActorPool:
             for results in self._gather("done", "evaluating", members):
                 episodes += results
         return episodes
+
+    def begin_assist(self, num_assistants: int) -> None:
+        """Has the first actors help the learner while it trains."""
+        self._assistants = self._members[:num_assistants]
+        for member in self._assistants:
+            self._send(member, ("assist",))
+
+    def end_assist(self) -> None:
+        """Waits until they have left the learner."""
+        self._gather("done", "assisting the learner", self._assistants)
+
+    def check(self) -> None:
+        """Finds out whether an actor has failed or gone while the learner waits for it by other means.
+
+        Raises:
+            ActorError: one has.
+        """
+        for member in self._assistants:
+            if member.connection.poll():
+                self._gather("nothing", "assisting the learner", [member])
 
     def close(self) -> None:
         """Asks every actor to stop and makes sure that it has."""

@@ -18,6 +18,7 @@ from ddp_ppo.config import Config, ConfigError, warnings
 from ddp_ppo.envs import describe_env
 from ddp_ppo.networks import NetworkSpec
 from ddp_ppo.ppo import PPO, resolve_update_backend
+from ddp_ppo.ppo_workers import num_gradient_workers, shared_shapes
 from ddp_ppo.protocols import EnvSpec, FloatArray
 from ddp_ppo.rollout import block_bytes, rollout_shapes
 from ddp_ppo.run_folder import latest_run, require_writable
@@ -33,6 +34,7 @@ class Plan:
     env: EnvSpec
     network: NetworkSpec
     num_rounds: int
+    num_threads: int
     resumed: tuple[Path, dict[str, Any]] | None
     notes: tuple[str, ...]
 
@@ -46,9 +48,26 @@ class Plan:
             "obs_count": ("float64", (1,)),
             "reward_scale": ("float64", (1,)),
             "progress": ("int64", (self.topology.num_actors,)),
+            "learner_parameters": ("float32", (self.network.num_parameters,)),
         }
         fields = PPO.rollout_fields(self.network)
-        return published | rollout_shapes(fields, self.config.rollout_length, self.topology.num_envs)
+        rollout = rollout_shapes(fields, self.config.rollout_length, self.topology.num_envs)
+        if not self.num_gradient_workers:
+            return published | rollout
+        return published | rollout | shared_shapes(self.network, self.num_samples, self.num_gradient_workers)
+
+    @property
+    def num_samples(self) -> int:
+        """N, samples of one learner in a round."""
+        return self.config.rollout_length * self.topology.num_envs
+
+    @property
+    def num_gradient_workers(self) -> int:
+        """Idle actors that compute parts of each mini-batch beside the learner."""
+        if resolve_update_backend(self.config, self.topology.device.split(":")[0]) != "numpy":
+            return 0
+        minibatch_size = min(self.config.minibatch_size, self.num_samples)
+        return num_gradient_workers(minibatch_size, self.topology.num_actors, self.num_threads)
 
 
 def prepare(config: Config, *, environ: Mapping[str, str]) -> Plan:
@@ -70,7 +89,10 @@ def prepare(config: Config, *, environ: Mapping[str, str]) -> Plan:
         _require_cpu(config, topology)
     resumed, notes = _find_resumed(config, network)
     num_rounds = config.num_rounds(max(1, topology.num_learners))
-    plan = Plan(config, topology, env, network, num_rounds, resumed, (*topology.notes, *warnings(config), *notes))
+    num_threads = learner_threads(config, topology, environ)
+    plan = Plan(
+        config, topology, env, network, num_rounds, num_threads, resumed, (*topology.notes, *warnings(config), *notes)
+    )
     if config.init_from is not None:
         load_initial(plan)
     return plan
@@ -120,7 +142,7 @@ def load_initial(plan: Plan) -> FloatArray:
 
 
 def learner_threads(config: Config, topology: TrainingTopology, environ: Mapping[str, str]) -> int:
-    """Threads of this learner's torch: the setting, or OMP_NUM_THREADS of a person, or its share of the cores.
+    """Cores that this learner's update may use: the setting, or OMP_NUM_THREADS of a person, or its share of the cores.
 
     torchrun sets OMP_NUM_THREADS to 1 on its own, so under torchrun only the setting counts.
     """
@@ -135,7 +157,7 @@ def learner_threads(config: Config, topology: TrainingTopology, environ: Mapping
 def plan_text(plan: Plan) -> str:
     """Ranks, devices, actors, environments and mini-batch arithmetic of a run, for a person."""
     config, topology, env = plan.config, plan.topology, plan.env
-    samples = config.rollout_length * topology.num_envs
+    samples = plan.num_samples
     last = samples % config.minibatch_size
     size = min(config.minibatch_size, samples)
     batches = -(-samples // size)
@@ -143,6 +165,7 @@ def plan_text(plan: Plan) -> str:
     device = "cpu" if topology.device == "cpu" else topology.device.split(":")[0] + ":0 .."
     actions = f"{env.action_size} continuous" if env.action_kind == "box" else f"{env.action_size} discrete"
     update = resolve_update_backend(config, topology.device.split(":")[0])
+    cores = plan.num_gradient_workers + 1 if update == "numpy" else plan.num_threads
     lines = [
         (
             "environment",
@@ -174,7 +197,7 @@ def plan_text(plan: Plan) -> str:
             "update",
             f"{config.num_epochs} epochs x {batches} mini-batches of {size}"
             + (f" (the last one {last})" if last and batches > 1 else "")
-            + f" = {config.num_epochs * batches} gradient steps a round, by {update}",
+            + f" = {config.num_epochs * batches} gradient steps a round, by {update}, cores: {cores}",
         ),
         (
             "run",

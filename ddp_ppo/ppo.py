@@ -27,6 +27,7 @@ from ddp_ppo.policy import ActorCritic
 from ddp_ppo.ppo_gradient import LossSettings
 from ddp_ppo.ppo_numpy import NumpyUpdate
 from ddp_ppo.ppo_torch import Batch, EpochStats, OptimizerState, TorchUpdate, Update
+from ddp_ppo.ppo_workers import Team
 from ddp_ppo.rollout import Field, Rollout
 from ddp_ppo.seeding import Purpose, stream
 
@@ -42,12 +43,14 @@ class Averaging(NamedTuple):
 
 
 ALONE = Averaging()
+NO_TEAM = Team()
 
 
 class PPO:
     """The PPO learner of one process."""
 
     annotate = "ddp_ppo.annotate:annotate_ppo"
+    assistant = "ddp_ppo.ppo_workers:GradientWorker"
 
     def __init__(
         self,
@@ -57,12 +60,14 @@ class PPO:
         *,
         device: torch.device,
         averaging: Averaging = ALONE,
+        team: Team = NO_TEAM,
         rank: int = 0,
     ) -> None:
+        """Trains parameters [P] where they lie if the device is a CPU, a copy of them on any other device."""
         self.config = config
         self.network = network
         self.device = device
-        self.policy = ActorCritic(network, torch.from_numpy(parameters.copy()).to(device))
+        self.policy = ActorCritic(network, torch.from_numpy(parameters).to(device))
         self.optimizer = OptimizerState(
             torch.zeros_like(self.policy.flat.data),
             torch.zeros_like(self.policy.flat.data),
@@ -71,21 +76,16 @@ class PPO:
         self.learning_rate = config.learning_rate
         self._averaging = averaging
         self._rank = rank
-        self._update = self._make_update()
+        self._update = self._make_update(team)
 
-    def _make_update(self) -> Update:
+    def _make_update(self, team: Team) -> Update:
         config = self.config
-        settings = LossSettings(
-            config.clip_range,
-            config.value_clip_range,
-            config.entropy_coef,
-            config.value_coef,
-            config.max_grad_norm,
-            config.adam_eps,
-        )
+        settings = loss_settings(config)
         backend = resolve_update_backend(config, self.device.type)
-        kind = NumpyUpdate if backend == "numpy" else TorchUpdate
-        return kind(self.policy, self.optimizer, settings, self._averaging.gradient)
+        average = self._averaging.gradient
+        if backend == "numpy":
+            return NumpyUpdate(self.policy, self.optimizer, settings, average, team)
+        return TorchUpdate(self.policy, self.optimizer, settings, average)
 
     @staticmethod
     def rollout_fields(network: NetworkSpec) -> tuple[Field, ...]:
@@ -132,15 +132,16 @@ class PPO:
         self._update.load(batch)
         generator = stream(config.seed, Purpose.SHUFFLE, self._rank, round_index)
         epochs: list[EpochStats] = []
-        for epoch in range(config.num_epochs):
-            if epoch and config.recompute_advantages:
-                batch = self._recompute_advantages(updates, batch, reward_scale)
-                self._update.load(batch)
-            order = generator.permutation(buffer_size)
-            epochs.append(self._update.epoch(order, min(config.minibatch_size, buffer_size), self.learning_rate))
-            hold_log_std(self.network, self.policy.flat.data)
-            if self._is_kl_reached(epochs[-1].approx_kl):
-                break
+        with self._update.session():
+            for epoch in range(config.num_epochs):
+                if epoch and config.recompute_advantages:
+                    batch = self._recompute_advantages(updates, batch, reward_scale)
+                    self._update.load(batch)
+                order = generator.permutation(buffer_size)
+                epochs.append(self._update.epoch(order, min(config.minibatch_size, buffer_size), self.learning_rate))
+                hold_log_std(self.network, self.policy.flat.data)
+                if self._is_kl_reached(epochs[-1].approx_kl):
+                    break
         metrics = self._metrics(epochs, buffer_size)
         metrics["train/explained_variance"] = value_explained
         metrics["time/transfer_seconds"] = transfer_seconds
@@ -253,6 +254,18 @@ class PPO:
         self.optimizer.step.fill_(state["step"])
         self.learning_rate = float(state["learning_rate"])
         return hold_log_std(self.network, self.policy.flat.data)
+
+
+def loss_settings(config: Config) -> LossSettings:
+    """The part of a configuration that a gradient step reads."""
+    return LossSettings(
+        config.clip_range,
+        config.value_clip_range,
+        config.entropy_coef,
+        config.value_coef,
+        config.max_grad_norm,
+        config.adam_eps,
+    )
 
 
 def resolve_update_backend(config: Config, device_type: str) -> str:

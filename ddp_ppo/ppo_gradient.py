@@ -190,7 +190,7 @@ class PPOGradient:
         ratio *= samples.adv
         ratio *= inside
         ratio *= np.float32(-1.0 / num_total)
-        return ratio
+        return np.asarray(ratio)
 
     def _gaussian(self, samples: Samples, report: Report, mean: FloatArray, num_total: int) -> FloatArray:
         log_std = self._weights.log_std

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
+from contextlib import AbstractContextManager
 
 import numpy as np
 import torch
@@ -17,9 +18,12 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from ddp_ppo.policy import ActorCritic
-from ddp_ppo.ppo_gradient import LossSettings, PPOGradient, Report, Samples
+from ddp_ppo.ppo_gradient import LossSettings, Report, Samples
 from ddp_ppo.ppo_torch import ADAM_BETAS, Batch, EpochStats, OptimizerState
+from ddp_ppo.ppo_workers import GradientTeam, Team
 from ddp_ppo.protocols import FloatArray
+
+ALONE = Team()
 
 
 class NumpyUpdate:
@@ -31,6 +35,7 @@ class NumpyUpdate:
         optimizer: OptimizerState,
         settings: LossSettings,
         average_gradient: Callable[[Tensor], None],
+        team: Team = ALONE,
     ) -> None:
         self._settings = settings
         self._average_gradient = average_gradient
@@ -41,7 +46,7 @@ class NumpyUpdate:
         self._gradient = np.zeros_like(self._parameters)
         self._gradient_tensor = torch.from_numpy(self._gradient)
         self._scratch = np.empty_like(self._parameters)
-        self._ppo = PPOGradient(policy.network, settings, self._parameters, self._gradient)
+        self._team = GradientTeam(policy.network, settings, self._parameters, self._gradient, team)
         self._samples: Samples
 
     def load(self, batch: Batch) -> None:
@@ -51,15 +56,18 @@ class NumpyUpdate:
         with_one[:, :-1] = obs
         self._samples = Samples(with_one, *columns)
 
+    def session(self) -> AbstractContextManager[None]:
+        """Holds what a round's epochs need: the workers."""
+        return self._team.session()
+
     def epoch(self, order: NDArray[np.int64], minibatch_size: int, learning_rate: float) -> EpochStats:
         """One pass over all samples in this order [N]; they are gathered once, and reported on once at the end."""
         num_samples = len(order)
-        samples = Samples(*(array[order] for array in self._samples))
-        report = Report(*np.empty((3, num_samples), np.float32))
+        samples, report = self._team.gather(self._samples, order)
         norms = []
         for start in range(0, num_samples, minibatch_size):
             stop = min(start + minibatch_size, num_samples)
-            self._ppo.compute(samples.rows(start, stop), report.rows(start, stop), stop - start)
+            self._team.compute(start, stop)
             norms.append(self._adam(learning_rate))
         return epoch_stats(samples.adv, report, self._settings.clip_range, float(np.mean(norms)))
 

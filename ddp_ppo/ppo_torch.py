@@ -6,6 +6,7 @@ Shapes: N samples of a round, n samples of a mini-batch, D observation size, A a
 from __future__ import annotations
 
 from collections.abc import Callable
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
 from typing import NamedTuple, Protocol
 
@@ -57,6 +58,9 @@ class Update(Protocol):
 
     def load(self, batch: Batch) -> None:
         """Takes the samples of a round."""
+
+    def session(self) -> AbstractContextManager[None]:
+        """Holds what a round's epochs need."""
 
     def epoch(self, order: NDArray[np.int64], minibatch_size: int, learning_rate: float) -> EpochStats:
         """One pass over all samples in this order [N], a gradient step every minibatch_size samples."""
@@ -121,6 +125,10 @@ class TorchUpdate:
     def load(self, batch: Batch) -> None:
         """Takes the samples of a round."""
         self._batch = batch
+
+    def session(self) -> AbstractContextManager[None]:
+        """Needs nothing."""
+        return nullcontext()
 
     def epoch(self, order: NDArray[np.int64], minibatch_size: int, learning_rate: float) -> EpochStats:
         """One pass over all samples in this order [N]; nothing waits for the device before the end of it."""

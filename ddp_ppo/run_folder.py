@@ -7,6 +7,7 @@ output_dir/model_<config>.pt and model_<config>_best.pt are copies of the latest
 from __future__ import annotations
 
 import fcntl
+import glob
 import os
 import time
 from pathlib import Path
@@ -90,7 +91,7 @@ def latest_run(config: Config) -> Path | None:
     name = config.name if config.run_name is None else f"{config.name}-{config.run_name}"
     newest = {
         max(checkpoint.stat().st_mtime_ns for checkpoint in checkpoints): folder
-        for folder in Path(config.output_dir).glob(f"{name}*")
+        for folder in Path(config.output_dir).glob(f"{glob.escape(name)}*")
         if _belongs(folder.name, config) and (checkpoints := list(folder.glob("checkpoints/checkpoint_*.pt")))
     }
     return newest[max(newest)] if newest else None

@@ -31,8 +31,9 @@ from ddp_ppo.episodes import evaluation_seeds
 from ddp_ppo.metrics import Console, CsvLog, TensorBoardLog, progress_line
 from ddp_ppo.moments import RmsState, empty_rms_state, merge_rms_states
 from ddp_ppo.networks import initial_parameters
-from ddp_ppo.plan import Plan, env_arguments, learner_threads, load_initial, prepare
-from ddp_ppo.ppo import ALONE, PPO, Averaging
+from ddp_ppo.plan import Plan, env_arguments, load_initial, prepare
+from ddp_ppo.ppo import ALONE, NO_TEAM, PPO, Averaging, loss_settings
+from ddp_ppo.ppo_workers import Team
 from ddp_ppo.rollout import Rollout, SharedBlock
 from ddp_ppo.run_folder import RunFolder
 from ddp_ppo.seeding import Purpose, stream
@@ -95,7 +96,7 @@ def train(config: Config, *, environ: Mapping[str, str], console: Console | None
         for note in plan.topology.notes:
             console.say(note)
         return TrainingResult(None)
-    torch.set_num_threads(learner_threads(config, plan.topology, environ))
+    torch.set_num_threads(plan.num_threads)
     stop = StopRequest()
     try:
         with ExitStack() as stack:
@@ -132,7 +133,16 @@ class _Run:
             else load_initial(plan)
         )
         device = torch.device(topology.device)
-        self.learner = PPO(config, plan.network, parameters, device=device, averaging=averaging, rank=topology.rank)
+        self.block.arrays["learner_parameters"][:] = parameters
+        self.learner = PPO(
+            config,
+            plan.network,
+            self.block.arrays["learner_parameters"],
+            device=device,
+            averaging=averaging,
+            team=self._team(),
+            rank=topology.rank,
+        )
         fields = [field.name for field in PPO.rollout_fields(plan.network)]
         self.rollout = Rollout({name: self.block.arrays[name] for name in fields})
         self.obs_rms_state: RmsState = empty_rms_state(plan.network.obs_size)
@@ -152,6 +162,13 @@ class _Run:
             stack.callback(self.csv.close)
             self.tensorboard = TensorBoardLog(self.folder.tensorboard, after_step=self.env_steps)
             stack.callback(self.tensorboard.close)
+
+    def _team(self) -> Team:
+        count = self.plan.num_gradient_workers
+        if not count:
+            return NO_TEAM
+        pool = self.pool
+        return Team(self.block.arrays, count, lambda: pool.begin_assist(count), pool.end_assist, pool.check)
 
     def loop(self) -> TrainingResult:
         """Rounds until the last one or a stop request; the one place that reads like the algorithm."""
@@ -396,6 +413,8 @@ def _actor_job(plan: Plan, block: SharedBlock, actor_id: int) -> ActorJob:
         block=block,
         normalize_obs=config.normalize_obs,
         normalize_reward=config.normalize_reward,
+        assistant=PPO.assistant,
+        assistant_settings=loss_settings(config),
     )
 
 

@@ -6,6 +6,7 @@ import multiprocessing
 import os
 import signal
 import tempfile
+import threading
 import time
 import unittest
 from pathlib import Path
@@ -115,11 +116,21 @@ class FailuresTest(PoolTestCase):
         self.assertRegex(headline, r"actor 1 of rank 0 ")
         self.assertIn("environment 4", headline)
 
-    def test_an_actor_that_was_killed_is_named_with_the_signal(self):
-        _, pool = self.pool("Misbehaving", env_kwargs={"how": "hang", "at": 3})
-        (victim,) = (child for child in multiprocessing.active_children() if child.name == "actor 0.1")
-        os.kill(victim.pid, signal.SIGKILL)
-        self.assertRegex(self.failure(pool), r"^actor 1 of rank 0 .*was killed by SIGKILL")
+    def test_an_actor_that_was_killed_is_named_with_the_signal_and_the_step(self):
+        arrays, pool = self.pool("Misbehaving", num_actors=1, env_kwargs={"how": "hang", "at": 5})
+        (victim,) = multiprocessing.active_children()
+
+        def kill_in_step_4():
+            deadline = time.monotonic() + TIMEOUT_SECONDS
+            while arrays["progress"][0] != 4 and time.monotonic() < deadline:
+                time.sleep(0.01)
+            os.kill(victim.pid, signal.SIGKILL)
+
+        killer = threading.Thread(target=kill_in_step_4)
+        killer.start()
+        message = self.failure(pool)
+        killer.join()
+        self.assertRegex(message, r"^actor 0 of rank 0 \(.*step 4\) was killed by SIGKILL while sampling round 1")
 
     def test_an_actor_that_was_killed_in_an_idle_moment_is_named_too(self):
         _, pool = self.pool("Count")
@@ -135,13 +146,13 @@ class FailuresTest(PoolTestCase):
         self.assertRegex(self.failure(pool), r"^actor 0 of rank 0 .*exited with 7 while sampling")
 
     def test_an_actor_that_hangs_is_given_up_at_the_limit(self):  # O-40
-        _, pool = self.pool("Misbehaving", num_actors=1, timeout=4.0, length=64, env_kwargs={"how": "hang"})
+        _, pool = self.pool("Misbehaving", num_actors=1, timeout=3.0, length=64, env_kwargs={"how": "hang"})
         started = time.monotonic()
         message = self.failure(pool)
-        self.assertRegex(message, r"actor 0 of rank 0 \(environments 0\.\.1, step 39\).*actor_timeout_seconds=4")
+        self.assertRegex(message, r"actor 0 of rank 0 \(environments 0\.\.1, step 39\).*actor_timeout_seconds=3")
         pool.close()
         self.assertEqual(multiprocessing.active_children(), [])
-        self.assertLess(time.monotonic() - started, 4.0 + 10.0)
+        self.assertLess(time.monotonic() - started, 3.0 + 10.0)
 
     def test_an_environment_that_fails_to_start_in_an_actor_is_shown(self):
         with self.assertRaisesRegex(ActorError, r"while starting: .*no licence-4711"):
