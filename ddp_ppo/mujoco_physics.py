@@ -100,12 +100,12 @@ class LoopPhysics:
         model, frame_skip, has_contact_forces = self._model, self._frame_skip, "cfrc_ext" in self._fields
         index = 0
         try:
-            for index, (data, ctrl, copies) in enumerate(zip(self._data, self.ctrl, self._copies, strict=True)):
-                data.ctrl[:] = ctrl
+            for index, data in enumerate(self._data):
+                data.ctrl[:] = self.ctrl[index]
                 mujoco.mj_step(model, data, frame_skip)
                 if has_contact_forces:
                     mujoco.mj_rnePostConstraint(model, data)
-                for destination, source in copies:
+                for destination, source in self._copies[index]:
                     destination[...] = source
         except mujoco.FatalError as error:
             raise RuntimeError(f"environment {index}: {error}") from error

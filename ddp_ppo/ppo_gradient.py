@@ -223,7 +223,7 @@ class PPOGradient:
         if self._settings.entropy_coef:
             weight = np.float32(self._settings.entropy_coef / num_total)
             d_logits += weight * probabilities * (log_probabilities + entropy[:, None])
-        return d_logits
+        return np.asarray(d_logits)
 
     def _value(self, samples: Samples, report: Report, value: FloatArray, num_total: int) -> FloatArray:
         """d loss / d value [n, 1] of the squared error, the clipped one where a clip is set."""

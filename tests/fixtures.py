@@ -15,7 +15,7 @@ from pathlib import Path
 
 import gymnasium
 import numpy as np
-from gymnasium.spaces import Box, Dict, Discrete
+from gymnasium.spaces import Box, Dict, Discrete, MultiDiscrete
 
 from ddp_ppo.annotate import REWARD_CLIP, Discounting, annotate_ppo
 from ddp_ppo.rollout import Rollout, rollout_shapes
@@ -225,6 +225,14 @@ class DictObs(Count):
         self.observation_space = Dict({"position": _ANY})
 
 
+class TwoChoices(Count):
+    """Its action space is not supported."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.action_space = MultiDiscrete([2, 3])
+
+
 def linear_critic(network):
     """Parameters of a linear policy (no hidden layer) with V(s) = s[0] exactly and all action outputs 0."""
     flat = np.zeros(network.num_parameters, np.float32)
@@ -261,7 +269,20 @@ def sampled_rollout(policy, fields, num_steps, num_envs, *, seed=0, gamma=0.9, g
     return rollout
 
 
-for _class in (Script, Count, Forgetful, Misbehaving, RewardType, Dice, SeedLength, Echo, Witness, Unbuildable, DictObs):
+for _class in (
+    Script,
+    Count,
+    Forgetful,
+    Misbehaving,
+    RewardType,
+    Dice,
+    SeedLength,
+    Echo,
+    Witness,
+    Unbuildable,
+    DictObs,
+    TwoChoices,
+):
     gymnasium.register(f"{_class.__name__}-v0", entry_point=f"{__name__}:{_class.__name__}")
 gymnasium.register("CountEnv-v0", entry_point=f"{__name__}:Count")
 gymnasium.register("Limited-v0", entry_point=f"{__name__}:Count", max_episode_steps=5)

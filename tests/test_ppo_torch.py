@@ -65,7 +65,7 @@ class LossTest(unittest.TestCase):
         entropy = 0.5 + 0.5 * math.log(2 * math.pi)
         self.assertAlmostEqual(float(losses.value_loss), 4.5, 6)
         self.assertAlmostEqual(float(losses.entropy), entropy, 6)
-        self.assertAlmostEqual(float(losses.total), -2.0 + 0.25 * 4.5 - 0.1 * entropy, 6)
+        self.assertAlmostEqual(losses.total.item(), -2.0 + 0.25 * 4.5 - 0.1 * entropy, 6)
 
     def test_surrogate_s_gradient_stops_where_the_clip_acts(self):
         for ratio, adv, is_stopped in ((1.5, 1.0, True), (1.5, -1.0, False), (0.5, 1.0, False), (0.5, -1.0, True)):
@@ -162,7 +162,7 @@ class UpdateTest(unittest.TestCase):
         expected |= {critic: 9.0, critic + 1: 3.0, LINEAR.log_std_slice.start: 2.0}
         np.testing.assert_allclose(self.gradients[0], list(expected.values()), atol=1e-6)
         moved = before - self.policy.flat.detach()
-        np.testing.assert_allclose(moved, 0.01 * np.sign(self.gradients[0]), atol=1e-6)
+        np.testing.assert_allclose(moved, 0.01 * self.gradients[0].sign(), atol=1e-6)
         self.assertEqual(float(self.optimizer.step), 1.0)
 
     def test_moments_are_the_learner_s_own_and_go_on_over_epochs(self):

@@ -95,7 +95,9 @@ class LockTest(RunFolderTestCase):
 
 class RequireWritableTest(RunFolderTestCase):
     def test_a_path_that_does_not_exist_yet_is_fine_and_not_created(self):
-        require_writable(self.config(output_dir=str(self.folder / "a" / "b"), metrics_path=str(self.folder / "c/d.csv")))
+        require_writable(
+            self.config(output_dir=str(self.folder / "a" / "b"), metrics_path=str(self.folder / "c/d.csv"))
+        )
         self.assertEqual(list(self.folder.iterdir()), [])
 
     def test_a_file_in_the_way_is_named_with_its_setting(self):  # O-68
