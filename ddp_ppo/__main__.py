@@ -44,7 +44,16 @@ def _parser() -> argparse.ArgumentParser:
         if name == "train":
             command.add_argument("--nproc", type=int, metavar="N", help="start N learners with torchrun")
         command.set_defaults(run=run)
+    settings = commands.add_parser("settings", help="list every setting as a Markdown table")
+    settings.set_defaults(run=_settings)
     return parser
+
+
+def _settings(options: argparse.Namespace) -> int:
+    from ddp_ppo.config import settings_reference
+
+    print(settings_reference(), end="")
+    return 0
 
 
 def _train(options: argparse.Namespace) -> int:

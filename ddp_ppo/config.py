@@ -272,6 +272,24 @@ def describe_settings() -> tuple[Setting, ...]:
     return tuple(settings)
 
 
+def settings_reference() -> str:
+    """All settings as a Markdown document."""
+    lines = [
+        "# Settings",
+        "",
+        "Every setting of a configuration file, which is also a `KEY=VALUE` word on the command line. This page is what",
+        "`ddp-ppo settings` prints. `inherits: other.yaml`, relative to the file, takes everything from another file first.",
+        "",
+        "| setting | type | default | allowed | meaning |",
+        "|---|---|---|---|---|",
+    ]
+    for setting in describe_settings():
+        default = _yaml(setting.default)
+        cells = [f"`{setting.name}`", setting.type, f"`{default}`", setting.allowed, setting.doc]
+        lines.append("| " + " | ".join(cell.replace("|", "\\|") for cell in cells) + " |")
+    return "\n".join(lines) + "\n"
+
+
 _SETTINGS = {setting.name: setting for setting in describe_settings()}
 
 

@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 from ddp_ppo.protocols import BatchEnv, FloatArray
 from ddp_ppo.seeding import Purpose, integer_seed
 
-EVAL_BLOCK = 4
+EVAL_BLOCK = 5
 ENDLESS_STEPS = 10_000  # an episode that neither ends nor has a limit is cut here
 
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 import csv
 import io
 import math
+import shutil
 import sys
 import time
 from collections.abc import Mapping
@@ -104,7 +105,8 @@ class Console:
         if not self._is_terminal:
             print(text, file=self._stream, flush=True)
             return
-        self._stream.write(f"\r\x1b[2K{text}")
+        width = shutil.get_terminal_size().columns - 1  # a wrapped line could not be overwritten
+        self._stream.write(f"\r\x1b[2K{text if keep else text[:width]}")
         self._stream.flush()
         self._is_line_open = True
         if keep:
@@ -116,11 +118,11 @@ class Console:
             self._is_line_open = False
 
 
-def progress_line(row: Mapping[str, float], *, num_rounds: int, seconds_left: float) -> str:
-    """What one round has to say on the console."""
+def progress_line(row: Mapping[str, float], *, num_rounds: int, recent_return: float, seconds_left: float) -> str:
+    """What one round has to say on the console; recent_return is that of the last episodes that ended."""
     parts = [f"round {int(row['round'])}/{num_rounds}", f"{_steps(row['env_steps'])} steps"]
-    if not math.isnan(row["rollout/episode_return_mean"]):
-        parts.append(f"return {row['rollout/episode_return_mean']:.1f}")
+    if not math.isnan(recent_return):
+        parts.append(f"return {recent_return:.1f}")
     if not math.isnan(row["eval/return_mean"]):
         parts.append(f"eval {row['eval/return_mean']:.1f}")
     parts.append(f"kl {row['train/approx_kl']:.4f}")

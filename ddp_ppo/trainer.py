@@ -150,7 +150,7 @@ class _Run:
         self.round = 0
         self.env_steps = 0
         self.elapsed_seconds = 0.0
-        self.best_return = self.eval_return = math.nan
+        self.best_return = self.eval_return = self.recent_return = math.nan
         self.pool.wait_ready()
         if plan.resumed is not None:
             self._restore(plan.resumed[1])
@@ -381,8 +381,10 @@ class _Run:
         }
         self.csv.write(row)
         self.tensorboard.write(row, self.env_steps)
+        if row["rollout/episodes"]:
+            self.recent_return = row["rollout/episode_return_mean"]
         left = seconds / rounds * (self.plan.num_rounds - self.round)
-        line = progress_line(row, num_rounds=self.plan.num_rounds, seconds_left=left)
+        line = progress_line(row, num_rounds=self.plan.num_rounds, recent_return=self.recent_return, seconds_left=left)
         self.console.progress(line, keep=is_last or not math.isnan(row["eval/return_mean"]))
 
     def _open_folder(self) -> RunFolder:

@@ -14,6 +14,8 @@ from ddp_ppo.ppo_numpy import NumpyUpdate
 from ddp_ppo.ppo_torch import Batch, OptimizerState, TorchUpdate
 from tests.fixtures import random_parameters
 
+torch.set_num_threads(1)  # threads that wait for each other make tiny products 10 times slower on a busy machine
+
 SETTINGS = LossSettings(
     clip_range=0.2, value_clip_range=None, entropy_coef=0.01, value_coef=0.5, max_grad_norm=0.5, adam_eps=1e-5
 )

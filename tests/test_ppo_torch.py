@@ -13,6 +13,8 @@ from ddp_ppo.ppo_gradient import LossSettings
 from ddp_ppo.ppo_torch import Batch, OptimizerState, TorchUpdate, ppo_loss, value_error
 from tests.fixtures import linear_critic, random_parameters
 
+torch.set_num_threads(1)  # threads that wait for each other make tiny products 10 times slower on a busy machine
+
 SETTINGS = LossSettings(
     clip_range=0.2, value_clip_range=None, entropy_coef=0.0, value_coef=0.5, max_grad_norm=None, adam_eps=1e-8
 )
