@@ -31,7 +31,7 @@ from ddp_ppo.gae import accumulate_backwards
 from ddp_ppo.moments import RmsState, compute_batch_moments
 from ddp_ppo.networks import NetworkSpec
 from ddp_ppo.protocols import BatchEnv, EnvSpec, PlainState
-from ddp_ppo.rollout import SharedBlock
+from ddp_ppo.rollout import Arrays, SharedBlock, slot_name
 from ddp_ppo.seeding import Purpose, integer_seed, stream
 
 
@@ -49,6 +49,7 @@ class ActorJob:
         network, policy: the policy's shape and its class as "module:Class".
         annotate: what completes a rollout, "module:function".
         field_names: the arrays of the block that belong to a rollout.
+        num_slots: rollouts that the block has room for.
         normalize_obs, normalize_reward: which moments to report.
         assistant, assistant_settings: what helps the learner while it trains, "module:Class", and its settings.
     """
@@ -67,6 +68,7 @@ class ActorJob:
     gamma: float
     gae_lambda: float
     field_names: tuple[str, ...]
+    num_slots: int
     block: SharedBlock
     normalize_obs: bool
     normalize_reward: bool
@@ -87,11 +89,10 @@ class Actor:
         self._annotate = _load_attribute(job.annotate)
         arrays = job.block.arrays
         own = slice(job.first_env, job.first_env + job.num_envs)
-        self._published = arrays
-        self._columns = {name: arrays[name][:, own] for name in job.field_names}
-        self._rows = {
-            name: list(self._columns[name]) for name in ("obs", "act", "terminated", "truncated", "final_obs")
-        }
+        self._arrays = arrays
+        self._slots = [
+            {name: arrays[slot_name(name, slot)][:, own] for name in job.field_names} for slot in range(job.num_slots)
+        ]
         self._reward = np.zeros((job.rollout_length, job.num_envs))
         self._episode_return = np.zeros(job.num_envs)
         self._episode_length = np.zeros(job.num_envs, np.int64)
@@ -120,31 +121,33 @@ class Actor:
         self._episode_length = np.array(state["episode_length"], np.int64)
         self._discounted_return = np.array(state["discounted_return"], np.float64)
 
-    def sample(self, round_index: int) -> dict[str, Any]:
-        """Fills this actor's columns with T steps and annotates them.
+    def sample(self, round_index: int, slot: int = 0) -> dict[str, Any]:
+        """Fills this actor's columns of a rollout slot with T steps and annotates them.
 
         Returns:
             actor_id, episodes, episode_return_sum, episode_returns, episode_len_sum, obs_rms_moments and
             return_rms_moments of this rollout alone, the seconds it took, and the state to go on from.
         """
         job, start = self._job, time.perf_counter()
-        self._policy.load(self._published["parameters"], self._obs_rms_state())
+        columns = self._slots[slot]
+        self._policy.load(self._published("parameters", slot), self._obs_rms_state(slot))
         self._policy.begin(stream(job.seed, Purpose.ACTION_NOISE, job.rank, job.actor_id, round_index))
-        self._run_steps()
+        self._run_steps(columns)
         sampled = time.perf_counter()
-        self._columns["reward"][:] = self._reward
-        scale = float(self._published["reward_scale"][0])
+        columns["reward"][:] = self._reward
+        scale = float(self._published("reward_scale", slot)[0])
         clip = REWARD_CLIP if job.normalize_reward else np.inf
-        self._annotate(self._policy, self._columns, Discounting(job.gamma, job.gae_lambda, scale, clip))
-        stats = self._statistics()
+        self._annotate(self._policy, columns, Discounting(job.gamma, job.gae_lambda, scale, clip))
+        stats = self._statistics(columns)
         annotated = time.perf_counter()
         stats |= {"sample_seconds": sampled - start, "annotate_seconds": annotated - sampled, "state": self.save()}
         return stats
 
-    def _run_steps(self) -> None:
+    def _run_steps(self, columns: Arrays) -> None:
         env_step, act = self._env.step, self._policy.act
-        obs, actions, terminated, truncated, final_obs = self._rows.values()
-        progress, actor_id = self._published["progress"], self._job.actor_id
+        names = ("obs", "act", "terminated", "truncated", "final_obs")
+        obs, actions, terminated, truncated, final_obs = (list(columns[name]) for name in names)
+        progress, actor_id = self._arrays["progress"], self._job.actor_id
         obs[0][...] = self._obs
         for step in range(self._job.rollout_length):
             progress[actor_id] = step
@@ -158,8 +161,8 @@ class Actor:
                 final_obs[step][rows] = result.final_obs[rows]
         self._obs = obs[-1].copy()
 
-    def _statistics(self) -> dict[str, Any]:
-        job, columns = self._job, self._columns
+    def _statistics(self, columns: Arrays) -> dict[str, Any]:
+        job = self._job
         ended = columns["terminated"] | columns["truncated"]
         returns, lengths = self._finished_episodes(ended)
         obs_moments = return_moments = None
@@ -168,11 +171,12 @@ class Actor:
         if job.normalize_reward:
             return_moments = compute_batch_moments(self._discounted_returns(ended).reshape(-1, 1))
         return {
-            "actor_id": job.rank * (len(self._published["progress"])) + job.actor_id,
+            "actor_id": job.rank * len(self._arrays["progress"]) + job.actor_id,
             "episodes": len(returns),
             "episode_return_sum": float(sum(returns)),
             "episode_returns": returns,
             "episode_len_sum": int(sum(lengths)),
+            "episode_terminations": int(np.count_nonzero(columns["terminated"])),
             "obs_rms_moments": obs_moments,
             "return_rms_moments": return_moments,
         }
@@ -202,19 +206,22 @@ class Actor:
         self._discounted_return = total[-1] * ~ended[-1]
         return total
 
-    def _obs_rms_state(self) -> RmsState | None:
+    def _published(self, name: str, slot: int) -> NDArray[Any]:
+        return self._arrays[slot_name(name, slot)]
+
+    def _obs_rms_state(self, slot: int) -> RmsState | None:
         if not self._job.normalize_obs:
             return None
-        published = self._published
-        return {"mean": published["obs_mean"], "var": published["obs_var"], "count": float(published["obs_count"][0])}
+        mean, var, count = (self._published(name, slot) for name in ("obs_mean", "obs_var", "obs_count"))
+        return {"mean": mean, "var": var, "count": float(count[0])}
 
-    def evaluate(self, seeds: list[int]) -> list[Episode]:
+    def evaluate(self, seeds: list[int], slot: int = 0) -> list[Episode]:
         """One block of deterministic episodes with the published parameters, in environments of its own."""
         job = self._job
         if self._eval_env is None:
             self._eval_env = make_batch_env(num_envs=EVAL_BLOCK, **job.env_arguments)
             self._eval_policy = _load_attribute(job.policy)(job.network, job.env, EVAL_BLOCK, 1)
-        self._eval_policy.load(self._published["parameters"], self._obs_rms_state())
+        self._eval_policy.load(self._published("parameters", slot), self._obs_rms_state(slot))
         return run_block(self._eval_env, self._eval_policy, seeds)
 
     def assist(self) -> None:
@@ -222,7 +229,7 @@ class Actor:
         job = self._job
         if self._assistant is None:
             factory = _load_attribute(job.assistant)
-            self._assistant = factory(self._published, job.network, job.actor_id, job.assistant_settings)
+            self._assistant = factory(self._arrays, job.network, job.actor_id, job.assistant_settings)
         self._assistant.serve()
 
     def close(self) -> None:

@@ -42,6 +42,7 @@ class ActorPool:
         context = multiprocessing.get_context("spawn")
         self._members: list[_Member] = []
         self._assistants: list[_Member] = []
+        self._sampling = 0
         try:
             for job in jobs:
                 here, there = context.Pipe()
@@ -82,20 +83,29 @@ class ActorPool:
         Raises:
             ActorError: as `wait_ready`.
         """
-        self._send_all([("sample", round_index)] * len(self._members))
-        stats = self._gather("done", f"sampling round {round_index + 1}")
+        self.begin_sample(round_index)
+        return self.end_sample()
+
+    def begin_sample(self, round_index: int, slot: int = 0) -> None:
+        """Sets all actors to one rollout, into this slot of the block."""
+        self._sampling = round_index
+        self._send_all([("sample", round_index, slot)] * len(self._members))
+
+    def end_sample(self) -> list[dict[str, Any]]:
+        """Waits for the rollout that was begun; errors as `wait_ready`."""
+        stats = self._gather("done", f"sampling round {self._sampling + 1}")
         self.states = [actor_stats.pop("state") for actor_stats in stats]
         return stats
 
-    def evaluate(self, seeds: Sequence[int]) -> list[Episode]:
-        """One deterministic episode for each seed with the published parameters, in the order of the seeds."""
+    def evaluate(self, seeds: Sequence[int], slot: int = 0) -> list[Episode]:
+        """One deterministic episode for each seed with this slot's parameters, in the order of the seeds."""
         blocks = blocks_of(seeds)
         episodes: list[Episode] = []
         for start in range(0, len(blocks), len(self._members)):
             batch = blocks[start : start + len(self._members)]
             members = self._members[: len(batch)]
             for member, block in zip(members, batch, strict=True):
-                self._send(member, ("evaluate", block))
+                self._send(member, ("evaluate", block, slot))
             for results in self._gather("done", "evaluating", members):
                 episodes += results
         return episodes

@@ -47,13 +47,18 @@ def write_atomically(path: Path, write: Callable[[IO[bytes]], object]) -> None:
 
 
 def save_checkpoint(folder: Path, round_index: int, state: dict[str, Any], keep: int) -> Path:
-    """Writes the checkpoint after `round_index` rounds and removes all but the last `keep`."""
+    """Writes the checkpoint after `round_index` rounds and removes all but the last `keep`.
+
+    Later ones go too: the run went on from an older one and has left them behind.
+    """
     folder.mkdir(parents=True, exist_ok=True)
     path = folder / f"checkpoint_{round_index:07d}.pt"
     content = {"format": FORMAT, "round": round_index, **_to_tensors(state)}
     write_atomically(path, lambda file: torch.save(content, file))
-    for old in _checkpoints(folder)[keep:]:
-        old.unlink()
+    found = _checkpoints(folder)
+    kept = found[found.index(path) :][:keep]
+    for other in [*(one for one in found if one not in kept), *folder.glob(".checkpoint_*.tmp")]:
+        other.unlink()
     return path
 
 
@@ -80,14 +85,15 @@ def find_checkpoint(place: Path) -> tuple[Path, dict[str, Any], list[str]]:
 
 def _checkpoints(folder: Path) -> list[Path]:
     """Newest first."""
-    return sorted((path for path in folder.glob("checkpoint_*.pt") if _NAME.fullmatch(path.name)), reverse=True)
+    numbers = {path: match[1] for path in folder.glob("checkpoint_*.pt") if (match := _NAME.fullmatch(path.name))}
+    return sorted(numbers, key=lambda path: int(numbers[path]), reverse=True)
 
 
 def _load(path: Path) -> dict[str, Any]:
     try:
         content = torch.load(path, map_location="cpu", weights_only=True)
     except Exception as error:  # torch.load raises many kinds for a damaged file
-        raise CheckpointError(f"{path}: not a readable checkpoint ({str(error).splitlines()[0]})") from error
+        raise CheckpointError(f"{path}: not a readable checkpoint ({_first_line(error)})") from error
     if not isinstance(content, dict) or content.get("format") != FORMAT or "round" not in content:
         raise CheckpointError(f"{path}: not a ddp_ppo checkpoint of format {FORMAT}")
     return dict(_to_arrays(content))
@@ -131,9 +137,14 @@ def load_model(path: Path) -> tuple[NetworkSpec, EnvSpec, FloatArray, RmsState |
         network = NetworkSpec(**{**spec["network"], "hidden_sizes": tuple(spec["network"]["hidden_sizes"])})
         named = {name: tensor.numpy() for name, tensor in (content["actor"] | content["critic"]).items()}
         parameters = from_named(network, named)
+        env, state = EnvSpec(**spec["env"]), _to_arrays(content["obs_rms_state"])
     except Exception as error:
-        raise CheckpointError(f"{path}: not a readable model file ({str(error).splitlines()[0]})") from error
-    return network, EnvSpec(**spec["env"]), parameters, _to_arrays(content["obs_rms_state"]), spec
+        raise CheckpointError(f"{path}: not a readable model file ({_first_line(error)})") from error
+    return network, env, parameters, state, spec
+
+
+def _first_line(error: Exception) -> str:
+    return (str(error) or type(error).__name__).splitlines()[0]
 
 
 def copy_atomically(source: Path, target: Path) -> None:

@@ -205,7 +205,9 @@ class Config:
     collective_timeout_seconds: float = _setting(300.0, above=0, doc=
         "Longest wait of a learner for the others. Must exceed the slowest round's difference.")
     learner_threads: int | None = _setting(None, low=1, doc=
-        "CPU threads of each learner; null chooses by the cores that the process may use.")
+        "CPU cores of each learner's update, idle actors that help it included; null: its share of the machine's.")
+    overlap: bool = _setting(False, doc=
+        "Sample the next rollout while the learner trains on this one, with a policy that is one round older.")
     # fmt: on
     name: str = field(default="config", compare=False)  # stem of the file it was read from
     origins: Mapping[str, str] = field(default_factory=dict, compare=False)  # default, file:line, command line, code
@@ -277,8 +279,9 @@ def settings_reference() -> str:
     lines = [
         "# Settings",
         "",
-        "Every setting of a configuration file, which is also a `KEY=VALUE` word on the command line. This page is what",
-        "`ddp-ppo settings` prints. `inherits: other.yaml`, relative to the file, takes everything from another file first.",
+        "Every setting of a configuration file, which is also a `KEY=VALUE` word on the command line. This page is",
+        "what `ddp-ppo settings` prints. `inherits: other.yaml`, relative to the file, takes everything from another",
+        "file first.",
         "",
         "| setting | type | default | allowed | meaning |",
         "|---|---|---|---|---|",

@@ -16,7 +16,8 @@ from pathlib import Path
 from typing import TextIO
 
 from tensorboard.compat.proto.event_pb2 import Event, SessionLog
-from tensorboard.compat.proto.summary_pb2 import Summary
+from tensorboard.compat.proto.summary_pb2 import Summary, SummaryMetadata
+from tensorboard.compat.proto.tensor_pb2 import TensorProto
 from tensorboard.summary.writer.event_file_writer import EventFileWriter
 
 from ddp_ppo.checkpoint import write_atomically
@@ -81,6 +82,13 @@ class TensorBoardLog:
         """Adds one point for every scalar that has something to report."""
         values = [Summary.Value(tag=tag, simple_value=value) for tag, value in row.items() if not math.isnan(value)]
         self._writer.add_event(Event(step=env_steps, summary=Summary(value=values), wall_time=time.time()))
+
+    def write_text(self, tag: str, text: str, env_steps: int) -> None:
+        """Adds a text, shown in TensorBoard's text tab."""
+        metadata = SummaryMetadata(plugin_data=SummaryMetadata.PluginData(plugin_name="text"))
+        tensor = TensorProto(dtype="DT_STRING", string_val=[text.encode()])
+        value = Summary.Value(tag=tag, metadata=metadata, tensor=tensor)
+        self._writer.add_event(Event(step=env_steps, summary=Summary(value=[value]), wall_time=time.time()))
 
     def close(self) -> None:
         """Flushes and closes the file."""

@@ -20,7 +20,7 @@ from ddp_ppo.networks import NetworkSpec
 from ddp_ppo.ppo import PPO, resolve_update_backend
 from ddp_ppo.ppo_workers import num_gradient_workers, shared_shapes
 from ddp_ppo.protocols import EnvSpec, FloatArray
-from ddp_ppo.rollout import block_bytes, rollout_shapes
+from ddp_ppo.rollout import Field, block_bytes, rollout_shapes, slot_name
 from ddp_ppo.run_folder import latest_run, require_writable
 from ddp_ppo.topology import TrainingTopology, resolve_training_topology
 
@@ -41,20 +41,33 @@ class Plan:
     @property
     def block_shapes(self) -> dict[str, tuple[str, tuple[int, ...]]]:
         """The arrays that this learner shares with its actors."""
-        published: dict[str, tuple[str, tuple[int, ...]]] = {
+        shapes: dict[str, tuple[str, tuple[int, ...]]] = {
+            "progress": ("int64", (self.topology.num_actors,)),
+            "learner_parameters": ("float32", (self.network.num_parameters,)),
+        }
+        in_each_slot: dict[str, tuple[str, tuple[int, ...]]] = {
             "parameters": ("float32", (self.network.num_parameters,)),
             "obs_mean": ("float64", (self.network.obs_size,)),
             "obs_var": ("float64", (self.network.obs_size,)),
             "obs_count": ("float64", (1,)),
             "reward_scale": ("float64", (1,)),
-            "progress": ("int64", (self.topology.num_actors,)),
-            "learner_parameters": ("float32", (self.network.num_parameters,)),
+            **rollout_shapes(self.fields, self.config.rollout_length, self.topology.num_envs),
         }
-        fields = PPO.rollout_fields(self.network)
-        rollout = rollout_shapes(fields, self.config.rollout_length, self.topology.num_envs)
-        if not self.num_gradient_workers:
-            return published | rollout
-        return published | rollout | shared_shapes(self.network, self.num_samples, self.num_gradient_workers)
+        for slot in range(self.num_slots):
+            shapes |= {slot_name(name, slot): shape for name, shape in in_each_slot.items()}
+        if self.num_gradient_workers:
+            shapes |= shared_shapes(self.network, self.num_samples, self.num_gradient_workers)
+        return shapes
+
+    @property
+    def fields(self) -> tuple[Field, ...]:
+        """What a rollout holds."""
+        return PPO.rollout_fields(self.network)
+
+    @property
+    def num_slots(self) -> int:
+        """Rollouts that the block has room for: two where sampling overlaps training."""
+        return 2 if self.config.overlap else 1
 
     @property
     def num_samples(self) -> int:
@@ -64,7 +77,8 @@ class Plan:
     @property
     def num_gradient_workers(self) -> int:
         """Idle actors that compute parts of each mini-batch beside the learner."""
-        if resolve_update_backend(self.config, self.topology.device.split(":")[0]) != "numpy":
+        backend = resolve_update_backend(self.config, self.topology.device.split(":")[0])
+        if backend != "numpy" or self.config.overlap:  # overlapping actors are not idle
             return 0
         minibatch_size = min(self.config.minibatch_size, self.num_samples)
         return num_gradient_workers(minibatch_size, self.topology.num_actors, self.num_threads)

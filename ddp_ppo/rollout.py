@@ -38,6 +38,11 @@ class Field:
     extra_rows: int = 0
 
 
+def slot_name(name: str, slot: int) -> str:
+    """The name of an array that exists once for each rollout slot; slot 0 has the plain name."""
+    return f"{name}@{slot}" if slot else name
+
+
 def rollout_shapes(fields: tuple[Field, ...], num_steps: int, num_envs: int) -> dict[str, tuple[str, tuple[int, ...]]]:
     """Name -> (dtype, shape) of the arrays of one rollout, as `SharedBlock` takes them."""
     return {field.name: (field.dtype, (num_steps + field.extra_rows, num_envs, *field.shape)) for field in fields}

@@ -22,23 +22,24 @@ from typing import Any
 import numpy as np
 import torch
 
-from ddp_ppo.actor import ActorJob
 from ddp_ppo.actor_pool import ActorPool
+from ddp_ppo.anomalies import Watch
 from ddp_ppo.checkpoint import copy_atomically, save_checkpoint, save_model
 from ddp_ppo.config import Config, save_effective
 from ddp_ppo.distributed import Learners, average_metrics
 from ddp_ppo.episodes import evaluation_seeds
+from ddp_ppo.events import EventLog
 from ddp_ppo.metrics import Console, CsvLog, TensorBoardLog, progress_line
 from ddp_ppo.moments import RmsState, empty_rms_state, merge_rms_states
 from ddp_ppo.networks import initial_parameters
 from ddp_ppo.plan import Plan, env_arguments, load_initial, prepare
-from ddp_ppo.ppo import ALONE, NO_TEAM, PPO, Averaging, loss_settings
+from ddp_ppo.ppo import ALONE, NO_TEAM, PPO, Averaging
 from ddp_ppo.ppo_workers import Team
-from ddp_ppo.rollout import Rollout, SharedBlock
+from ddp_ppo.rollout import SharedBlock
 from ddp_ppo.run_folder import RunFolder
+from ddp_ppo.sampler import Frozen, Sampler, actor_jobs
 from ddp_ppo.seeding import Purpose, stream
 
-_VARIANCE_FLOOR = 1e-8
 _HASH_BYTES = 6  # of a sha256 as a number that float64 holds exactly
 _TOTALS = ("buffer_size", "train/gradient_steps")  # shown as sums over learners; every other metric is a mean
 
@@ -118,8 +119,9 @@ class _Run:
         self.folder = stack.enter_context(self._open_folder()) if self.is_first else None
         self.block = SharedBlock(plan.block_shapes)
         stack.callback(self.block.close)
-        jobs = [_actor_job(plan, self.block, i) for i in range(topology.num_actors)]
-        self.pool = stack.enter_context(ActorPool(jobs, timeout_seconds=config.actor_timeout_seconds))
+        self.pool = stack.enter_context(
+            ActorPool(actor_jobs(plan, self.block), timeout_seconds=config.actor_timeout_seconds)
+        )
         self.learners = stack.enter_context(Learners(topology, timeout_seconds=config.collective_timeout_seconds))
         is_gradient_mode = config.sync_mode == "gradients" and topology.num_learners > 1
         averaging = Averaging(
@@ -143,8 +145,7 @@ class _Run:
             team=self._team(),
             rank=topology.rank,
         )
-        fields = [field.name for field in PPO.rollout_fields(plan.network)]
-        self.rollout = Rollout({name: self.block.arrays[name] for name in fields})
+        self.sampler = Sampler(plan, self.block, self.pool)
         self.obs_rms_state: RmsState = empty_rms_state(plan.network.obs_size)
         self.return_rms_state: RmsState = empty_rms_state(1)
         self.round = 0
@@ -162,6 +163,9 @@ class _Run:
             stack.callback(self.csv.close)
             self.tensorboard = TensorBoardLog(self.folder.tensorboard, after_step=self.env_steps)
             stack.callback(self.tensorboard.close)
+            self.events = EventLog(self.folder.path / "events.jsonl")
+            stack.callback(self.events.close)
+            self.watch = Watch()
 
     def _team(self) -> Team:
         count = self.plan.num_gradient_workers
@@ -177,16 +181,15 @@ class _Run:
         stop_signal: int | None = None
         while self.round < plan.num_rounds and stop_signal is None:
             started = time.perf_counter()
-            reward_scale = self._publish()
-            stats = self.pool.sample(self.round)
-            self.rollout.fill()
+            data = self.sampler.collect(self.round, self._frozen())
             sampled = time.perf_counter()
+            self.learner.set_obs_rms_state(data.obs_rms_state)
             _, metrics = self.learner.train_step(
-                self.rollout, round_index=self.round, num_rounds=plan.num_rounds, reward_scale=reward_scale
+                data.rollout, round_index=self.round, num_rounds=plan.num_rounds, reward_scale=data.reward_scale
             )
             trained = time.perf_counter()
             self.round += 1
-            metrics, stop_signal = self._sync(stats, metrics)
+            metrics, stop_signal = self._sync(data.stats, metrics)
             self.env_steps += config.transitions_per_round(plan.topology.num_learners)
             synced = time.perf_counter()
             is_last = self.round == plan.num_rounds or stop_signal is not None
@@ -194,9 +197,9 @@ class _Run:
             if is_last or self.round % config.checkpoint_interval == 0:
                 self._checkpoint()
             ended = time.perf_counter()
-            annotate = max(actor["annotate_seconds"] for actor in stats)
+            annotate = max(actor["annotate_seconds"] for actor in data.stats)
             times = {
-                "sample": sampled - started - annotate,
+                "sample": max(0.0, sampled - started - annotate),  # with overlap most of it passes unseen
                 "annotate": annotate,
                 "transfer": metrics.pop("time/transfer_seconds"),
                 "train": trained - sampled,
@@ -213,19 +216,9 @@ class _Run:
         folder = self.folder.path if self.folder else None
         return TrainingResult(folder, self.round, self.env_steps, self.eval_return, self.best_return, stop_signal)
 
-    def _publish(self) -> float:
-        """Gives the actors this round's parameters and frozen statistics; returns the factor of the rewards."""
-        arrays, state = self.block.arrays, self.obs_rms_state
-        arrays["parameters"][:] = self.learner.policy.flat.data.cpu().numpy()
-        arrays["obs_mean"][:], arrays["obs_var"][:], arrays["obs_count"][0] = (
-            state["mean"],
-            state["var"],
-            state["count"],
-        )
-        self.learner.set_obs_rms_state(state if self.config.normalize_obs else None)
-        var = float(self.return_rms_state["var"][0])
-        arrays["reward_scale"][0] = 1.0 / math.sqrt(var + _VARIANCE_FLOOR) if self.config.normalize_reward else 1.0
-        return float(arrays["reward_scale"][0])
+    def _frozen(self) -> Frozen:
+        """The policy as it is now, to sample or evaluate with."""
+        return Frozen(self.learner.policy.flat.data.cpu().numpy(), self.obs_rms_state, self.return_rms_state)
 
     def _sync(self, stats: list[dict[str, Any]], metrics: dict[str, float]) -> tuple[dict[str, float], int | None]:
         """Averages parameters where due, merges the round's moments and metrics, and agrees on stopping.
@@ -240,7 +233,8 @@ class _Run:
         metrics["time/idle_seconds"] = max(seconds) - sum(seconds) / len(seconds)
         obs_moments = _merged(stats, "obs_rms_moments", self.plan.network.obs_size)
         return_moments = _merged(stats, "return_rms_moments", 1)
-        episodes = [sum(s[name] for s in stats) for name in ("episodes", "episode_return_sum", "episode_len_sum")]
+        names = ("episodes", "episode_return_sum", "episode_len_sum", "episode_terminations")
+        episodes = [sum(actor[name] for actor in stats) for name in names]
         parts = [
             [float(self.stop.signal or 0), *episodes, self._parameter_hash()],
             _packed(obs_moments),
@@ -249,7 +243,7 @@ class _Run:
         ]
         rows = self.learners.exchange(np.concatenate([np.asarray(part, np.float64) for part in parts]))
         stops, episodes_rows, hashes, moments_rows, return_rows, metric_rows = np.split(
-            rows, np.cumsum([1, 3, 1, len(parts[1]), len(parts[2])]), axis=1
+            rows, np.cumsum([1, 4, 1, len(parts[1]), len(parts[2])]), axis=1
         )
         self.obs_rms_state = merge_rms_states([self.obs_rms_state, *(_unpacked(row) for row in moments_rows)])
         self.return_rms_state = merge_rms_states([self.return_rms_state, *(_unpacked(row) for row in return_rows)])
@@ -257,11 +251,13 @@ class _Run:
         averaged = average_metrics(per_learner, [learner["buffer_size"] for learner in per_learner])
         for name in _TOTALS:
             averaged[name] = sum(learner[name] for learner in per_learner)
-        count, return_sum, length_sum = episodes_rows.sum(axis=0).tolist()
+        count, return_sum, length_sum, terminations = episodes_rows.sum(axis=0).tolist()
         averaged |= {
             "rollout/episodes": count,
             "rollout/episode_return_mean": return_sum / count if count else math.nan,
             "rollout/episode_length_mean": length_sum / count if count else math.nan,
+            "rollout/terminated_fraction": terminations / count if count else math.nan,
+            "rollout/policy_lag": float(self.config.overlap and self.round > 1),
             "sync/distinct_parameters": float(len(np.unique(hashes))),
         }
         return averaged, int(stops.max()) or None
@@ -298,8 +294,8 @@ class _Run:
         if not (is_due and self.is_first):
             return result
         assert self.folder is not None
-        self._publish()
-        episodes = self.pool.evaluate(evaluation_seeds(self.config.seed, self.config.eval_episodes))
+        seeds = evaluation_seeds(self.config.seed, self.config.eval_episodes)
+        episodes = self.sampler.evaluate(seeds, self._frozen())
         returns = np.array([episode.episode_return for episode in episodes])
         self.eval_return = float(returns.mean())
         self._save_model(self.folder.model, self.folder.latest_model)
@@ -381,6 +377,10 @@ class _Run:
         }
         self.csv.write(row)
         self.tensorboard.write(row, self.env_steps)
+        for anomaly in self.watch.update(row):
+            self.events.write("anomaly", round_index=self.round, **anomaly._asdict())
+            self.tensorboard.write_text(f"anomaly/{anomaly.rule}", f"{anomaly.seen}: {anomaly.advice}", self.env_steps)
+            self.console.say(f"look: round {self.round}: {anomaly.rule}: {anomaly.seen} (check {anomaly.advice})")
         if row["rollout/episodes"]:
             self.recent_return = row["rollout/episode_return_mean"]
         left = seconds / rounds * (self.plan.num_rounds - self.round)
@@ -392,32 +392,6 @@ class _Run:
             return RunFolder.create(self.config)
         path = self.plan.resumed[0].parent
         return RunFolder(path.parent if path.name == "checkpoints" else path, self.config)
-
-
-def _actor_job(plan: Plan, block: SharedBlock, actor_id: int) -> ActorJob:
-    config, topology = plan.config, plan.topology
-    is_torch = config.policy_backend == "torch"
-    return ActorJob(
-        actor_id=actor_id,
-        rank=topology.rank,
-        first_env=actor_id * topology.envs_per_actor,
-        num_envs=topology.envs_per_actor,
-        rollout_length=config.rollout_length,
-        seed=config.seed,
-        env_arguments=env_arguments(config),
-        env=plan.env,
-        network=plan.network,
-        policy="ddp_ppo.policy:TorchPolicy" if is_torch else "ddp_ppo.numpy_policy:NumpyPolicy",
-        annotate=PPO.annotate,
-        gamma=config.gamma,
-        gae_lambda=config.gae_lambda,
-        field_names=tuple(field.name for field in PPO.rollout_fields(plan.network)),
-        block=block,
-        normalize_obs=config.normalize_obs,
-        normalize_reward=config.normalize_reward,
-        assistant=PPO.assistant,
-        assistant_settings=loss_settings(config),
-    )
 
 
 def _merged(stats: list[dict[str, Any]], name: str, size: int) -> RmsState:

@@ -19,10 +19,10 @@ from contextlib import suppress
 from pathlib import Path
 from typing import NamedTuple
 
+from ddp_ppo import sampler
 from ddp_ppo.actor import ActorJob
 from ddp_ppo.config import Config
-from ddp_ppo.plan import env_arguments, prepare
-from ddp_ppo.ppo import PPO
+from ddp_ppo.plan import prepare
 from ddp_ppo.rollout import SharedBlock
 
 ROOT = Path(__file__).resolve().parents[1]
@@ -228,26 +228,4 @@ def actor_jobs(config: Config) -> tuple[SharedBlock, list[ActorJob]]:
     block = SharedBlock(plan.block_shapes)
     block.arrays["obs_var"][:] = 1.0
     block.arrays["reward_scale"][:] = 1.0
-    jobs = [
-        ActorJob(
-            actor_id=i,
-            rank=0,
-            first_env=i * config.envs_per_actor,
-            num_envs=config.envs_per_actor,
-            rollout_length=config.rollout_length,
-            seed=config.seed,
-            env_arguments=env_arguments(config),
-            env=plan.env,
-            network=plan.network,
-            policy="ddp_ppo.numpy_policy:NumpyPolicy",
-            annotate="ddp_ppo.annotate:annotate_ppo",
-            gamma=config.gamma,
-            gae_lambda=config.gae_lambda,
-            field_names=tuple(field.name for field in PPO.rollout_fields(plan.network)),
-            block=block,
-            normalize_obs=config.normalize_obs,
-            normalize_reward=config.normalize_reward,
-        )
-        for i in range(config.num_actors)
-    ]
-    return block, jobs
+    return block, sampler.actor_jobs(plan, block)

@@ -14,16 +14,17 @@ LAYERS = [
     for row in (
         "__main__ check evaluate play export report compare bench",
         "trainer",
+        "sampler",
         "plan",
         "ppo ppo_torch ppo_numpy disco actor actor_pool distributed checkpoint metrics run_folder",
         "policy numpy_policy ppo_workers",
         "ppo_gradient networks rollout annotate episodes envs gymnasium_env mujoco_env mujoco_tasks mujoco_parts mujoco_physics "
         "mujoco_clock",
-        "env_spaces env_state env_errors gae moments distributions seeding config topology protocols __init__",
+        "anomalies events env_spaces env_state env_errors gae moments distributions seeding config topology protocols __init__",
     )
 ]
 LEARNERS = {"ppo", "ppo_torch", "ppo_numpy", "disco"}
-TORCH_FREE = LAYERS[5] | LAYERS[6] | {"numpy_policy", "ppo_workers", "actor", "actor_pool", "__main__"}  # at module level, so in an actor's process
+TORCH_FREE = LAYERS[6] | LAYERS[7] | {"numpy_policy", "ppo_workers", "actor", "actor_pool", "__main__"}  # at module level, so in an actor's process
 THIRD_PARTY_OWNERS = {
     "torch.distributed": {"distributed"},
     "gymnasium": {"envs", "gymnasium_env", "mujoco_tasks", "env_spaces", "env_state"},
