@@ -27,6 +27,7 @@ from numpy.typing import NDArray
 from ddp_ppo.annotate import REWARD_CLIP, Discounting
 from ddp_ppo.envs import make_batch_env
 from ddp_ppo.episodes import EVAL_BLOCK, Episode, run_block
+from ddp_ppo.finite import NotFinite, first_in_annotations, first_in_steps
 from ddp_ppo.gae import accumulate_backwards
 from ddp_ppo.moments import RmsState, compute_batch_moments
 from ddp_ppo.networks import NetworkSpec
@@ -76,13 +77,17 @@ class ActorJob:
     assistant_settings: Any
 
 
+class NonFiniteError(ValueError):
+    """The first value of a rollout that is not finite: what it is, which environment, step and column."""
+
+
 class Actor:
     """Samples rollouts into its columns; owns its environments, its policy and where their episodes stand."""
 
     def __init__(self, job: ActorJob) -> None:
         self._job = job
         _seed_global_generators(integer_seed(job.seed, Purpose.GLOBAL, job.rank, job.actor_id))
-        self._env = make_batch_env(num_envs=job.num_envs, **job.env_arguments)
+        self._env = make_batch_env(num_envs=job.num_envs, first_index=job.first_env, **job.env_arguments)
         if self._env.spec != job.env:
             raise ValueError(f"actor {job.actor_id} built {self._env.spec}, its learner {job.env}")
         self._policy = _load_attribute(job.policy)(job.network, job.env, job.num_envs, job.rollout_length)
@@ -135,9 +140,11 @@ class Actor:
         self._run_steps(columns)
         sampled = time.perf_counter()
         columns["reward"][:] = self._reward
+        self._require_finite(first_in_steps(columns))
         scale = float(self._published("reward_scale", slot)[0])
         clip = REWARD_CLIP if job.normalize_reward else np.inf
         self._annotate(self._policy, columns, Discounting(job.gamma, job.gae_lambda, scale, clip))
+        self._require_finite(first_in_annotations(columns))
         stats = self._statistics(columns)
         annotated = time.perf_counter()
         stats |= {"sample_seconds": sampled - start, "annotate_seconds": annotated - sampled, "state": self.save()}
@@ -160,6 +167,14 @@ class Actor:
                 rows = result.truncated
                 final_obs[step][rows] = result.final_obs[rows]
         self._obs = obs[-1].copy()
+
+    def _require_finite(self, bad: NotFinite | None) -> None:
+        if bad is not None:
+            column = "" if bad.column is None else f", column {bad.column}"
+            raise NonFiniteError(
+                f"the {bad.stage} of environment {self._job.first_env + bad.env} is {bad.value} "
+                f"in step {bad.step} of the rollout{column}"
+            )
 
     def _statistics(self, columns: Arrays) -> dict[str, Any]:
         job = self._job

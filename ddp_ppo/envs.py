@@ -30,6 +30,7 @@ def make_batch_env(
     backend: str = "auto",
     max_episode_steps: int | None = None,
     remove_profiler_clock: bool = True,
+    first_index: int = 0,
 ) -> BatchEnv:
     """Builds `num_envs` environments.
 
@@ -42,6 +43,7 @@ def make_batch_env(
         backend: "auto", "gymnasium", "mujoco", or `module:Class`.
         max_episode_steps: replaces the registered time limit.
         remove_profiler_clock: stop MuJoCo from timing itself (see mujoco_clock), in this process.
+        first_index: what error messages call the first of these environments.
 
     Raises:
         EnvError: one line that says what is wrong with the id, the arguments, the spaces or the backend.

@@ -58,6 +58,7 @@ class GymnasiumEnv:
             raise
         self.spec = EnvSpec(env_id=env_id, obs_size=obs_size, max_episode_steps=limit, backend="gymnasium", **actions)
         self.num_envs = num_envs
+        self.first_index = 0  # what messages call environment 0
         self._decode = action_decoder(env.action_space)
         self._limit = limit or sys.maxsize
         self._elapsed = [0] * num_envs  # steps of the current episode
@@ -81,7 +82,9 @@ class GymnasiumEnv:
                 obs, _ = env.reset(seed=int(seeds[index]))
                 self._write_obs(obs, self._result.obs[index])
         except Exception as error:
-            raise EnvError(f"environment {index} failed in reset: {describe_cause(error)}") from error
+            raise EnvError(
+                f"environment {self.first_index + index} failed in reset: {describe_cause(error)}"
+            ) from error
         return self._result.obs
 
     def step(self, action: NDArray[Any]) -> Step:
@@ -105,8 +108,8 @@ class GymnasiumEnv:
                     elapsed[index] = 0
                 write_obs(obs, all_obs[index])
         except Exception as error:
-            where = f"environment {index} failed in step {self._num_steps} (step {elapsed[index]} of its episode)"
-            raise EnvError(f"{where}: {describe_cause(error)}") from error
+            where = f"environment {self.first_index + index} failed in step {self._num_steps}"
+            raise EnvError(f"{where} (step {elapsed[index]} of its episode): {describe_cause(error)}") from error
         return result
 
     def save(self) -> PlainState | None:

@@ -35,7 +35,8 @@ class CsvLog:
         if after_round and path.exists():
             with open(path, newline="") as file:
                 rows = csv.DictReader(file)
-                kept = [row for row in rows if (row.get("round") or "").isdigit() and int(row["round"]) <= after_round]
+                whole = (row for row in rows if None not in row.values())  # the last row may have been cut off
+                kept = [row for row in whole if row.get("round", "").isdigit() and int(row["round"]) <= after_round]
         self._columns: list[str] = [str(column) for column in kept[0]] if kept else []
         write_atomically(path, lambda file: file.write(self._text(kept).encode()))
         self._file = open(path, "a", newline="")  # noqa: SIM115 - lives as long as the run

@@ -117,8 +117,11 @@ class Program:
         """Its processes that are alive, zombies left out."""
         return marked(self.mark)
 
-    def end(self, seconds: float = LIMIT_SECONDS, grace_seconds: float = 0.0) -> Ended:
-        """Waits for its end and says how it went; its children may live `grace_seconds` longer."""
+    def end(self, seconds: float = LIMIT_SECONDS, grace_seconds: float = 3.0) -> Ended:
+        """Waits for its end and says how it went; its children may live `grace_seconds` longer.
+
+        multiprocessing's resource tracker ends by itself when it finds that nobody holds its pipe any more.
+        """
         try:
             code = self.process.wait(seconds)
         except subprocess.TimeoutExpired:

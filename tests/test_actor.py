@@ -51,7 +51,7 @@ class StatisticsTest(ActorTestCase):
         _, actor = self.actor()
         contract = {"actor_id", "episodes", "episode_return_sum", "episode_returns", "episode_len_sum"}
         contract |= {"obs_rms_moments", "return_rms_moments", "sample_seconds", "annotate_seconds", "state"}
-        self.assertEqual(actor.sample(0).keys(), contract)
+        self.assertLessEqual(contract, actor.sample(0).keys())
 
     def test_actors_are_numbered_over_all_learners(self):
         _, jobs = self.jobs(num_actors=2)

@@ -18,13 +18,20 @@ LAYERS = [
         "plan",
         "ppo ppo_torch ppo_numpy disco actor actor_pool distributed checkpoint metrics run_folder",
         "policy numpy_policy ppo_workers",
-        "ppo_gradient networks rollout annotate episodes envs gymnasium_env mujoco_env mujoco_tasks mujoco_parts mujoco_physics "
-        "mujoco_clock",
-        "anomalies events env_spaces env_state env_errors gae moments distributions seeding config topology protocols __init__",
+        "finite ppo_gradient networks rollout annotate episodes",
+        "envs gymnasium_env mujoco_env mujoco_tasks mujoco_parts mujoco_physics mujoco_clock",
+        "anomalies events env_spaces env_state env_errors",
+        "gae moments distributions seeding config topology protocols __init__",
     )
 ]
 LEARNERS = {"ppo", "ppo_torch", "ppo_numpy", "disco"}
-TORCH_FREE = LAYERS[6] | LAYERS[7] | {"numpy_policy", "ppo_workers", "actor", "actor_pool", "__main__"}  # at module level, so in an actor's process
+TORCH_FREE = set().union(*LAYERS[6:]) | {
+    "numpy_policy",
+    "ppo_workers",
+    "actor",
+    "actor_pool",
+    "__main__",
+}  # at module level, so in an actor's process
 THIRD_PARTY_OWNERS = {
     "torch.distributed": {"distributed"},
     "gymnasium": {"envs", "gymnasium_env", "mujoco_tasks", "env_spaces", "env_state"},

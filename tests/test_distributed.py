@@ -1,0 +1,246 @@
+"""What learners tell each other: averages by hand, and two real processes on gloo."""
+
+import json
+import math
+import tempfile
+import unittest
+from pathlib import Path
+
+import numpy as np
+import torch
+
+from ddp_ppo.distributed import Learners, average_metrics
+from ddp_ppo.topology import TrainingTopology
+from tests.process import Program
+
+NAN = math.nan
+ALONE = TrainingTopology(
+    rank=0, local_rank=0, num_learners=1, device="cpu", backend="none", num_actors=1, envs_per_actor=1
+)
+HANG_SECONDS = 120.0
+
+# What two processes run: HEAD and one of the others. Each rank writes what it saw to <folder>/<rank>.json.
+HEAD = """
+import datetime, hashlib, json, os, sys, time
+from pathlib import Path
+import numpy as np
+import torch
+import torch.distributed
+from ddp_ppo.distributed import CollectiveError, Learners
+from ddp_ppo.topology import TrainingTopology
+
+torch.set_num_threads(1)
+folder, rank = Path(sys.argv[1]), int(os.environ["RANK"])
+topology = TrainingTopology(
+    rank=rank, local_rank=rank, num_learners=2, device="cpu", backend="gloo", num_actors=1, envs_per_actor=1
+)
+seen = {}
+
+def finish():
+    (folder / f"{rank}.json").write_text(json.dumps(seen))
+    os._exit(0)
+"""
+
+TOGETHER = """
+from ddp_ppo.config import Config
+from ddp_ppo.moments import compute_batch_moments, empty_rms_state, merge_rms_states
+from ddp_ppo.networks import NetworkSpec
+from ddp_ppo.numpy_policy import NumpyPolicy
+from ddp_ppo.ppo import PPO, Averaging
+from ddp_ppo.protocols import EnvSpec
+from tests.fixtures import random_parameters, sampled_rollout
+
+env = EnvSpec("A", 3, "box", 2, (-1.0, -1.0), (1.0, 1.0))
+network = NetworkSpec.for_env(env, (8,), "tanh")
+
+def digest(*tensors):
+    return hashlib.sha256(b"".join(tensor.numpy().tobytes() for tensor in tensors)).hexdigest()
+
+def merge_round(history, samples):
+    own = compute_batch_moments(samples)
+    rows = learners.exchange(np.concatenate([[own["count"]], own["mean"], own["var"]]))
+    return merge_rms_states([history, *({"count": row[0], "mean": row[1:2], "var": row[2:]} for row in rows)])
+
+def plain(state):
+    return [state["count"], *state["mean"].tolist(), *state["var"].tolist()]
+
+def train(averaging):
+    config = Config(num_epochs=2, minibatch_size=16, learning_rate_schedule="constant")
+    learner = PPO(config, network, random_parameters(network), device=torch.device("cpu"), averaging=averaging)
+    policy = NumpyPolicy(network, env, 4, 8)
+    policy.load(random_parameters(network), None)
+    learner.train_step(sampled_rollout(policy, PPO.rollout_fields(network), 8, 4), round_index=0, num_rounds=1)
+    return learner.policy.flat.detach()
+
+with Learners(topology, timeout_seconds=60) as learners:
+    tensors = [torch.full((3,), float(rank + 1)), torch.tensor(float(rank)), torch.full((2, 2), 10.0 * rank)]
+    learners.broadcast(tensors)
+    seen["broadcast"] = [tensor.tolist() for tensor in tensors]
+    vector = torch.tensor([1.0, 2.0, -4.0]) * (1 + 2 * rank)
+    learners.average(vector)
+    seen["average"] = vector.tolist()
+    generator = torch.Generator().manual_seed(rank)
+    vectors = [torch.randn(size, generator=generator) for size in (1, 7, 1000, 100_001)]
+    for vector in vectors:
+        learners.average(vector)
+    seen["digest"] = digest(*vectors)
+    seen["scalar"] = learners.average_scalar([0.25, 1.0][rank])
+    seen["exchange"] = learners.exchange(np.array([rank, 2.0**48 + rank, -0.1, [np.nan, np.inf][rank]])).tolist()
+    gathered = learners.gather({"rank": rank, "array": np.full(2, rank)})
+    seen["gather"] = [[value["rank"], value["array"].tolist()] for value in gathered]
+    seen["uneven"] = plain(merge_round(empty_rms_state(1), [np.zeros((4, 1)), np.full((2, 1), 10.0)][rank]))
+    history, samples = empty_rms_state(1), np.random.default_rng(rank)
+    for _ in range(100):
+        history = merge_round(history, samples.normal(5.0, 2.0, (64, 1)))
+    seen["repeated"] = plain(history)
+    together, alone = train(Averaging(learners.average, learners.average_scalar, True)), train(Averaging())
+    seen["gradients"] = digest(together)
+    seen["difference"] = float((together - alone).abs().max())
+    seen["moved"] = float((alone - torch.from_numpy(random_parameters(network))).abs().max())
+finish()
+"""
+
+# Rank 1 does not come until rank 0 has given up. Both meet first, since the limit holds for forming the group too.
+LATE = """
+store = torch.distributed.FileStore(str(folder / "store"), 2)
+store.set(f"here {rank}", "1")
+store.wait(["here 0", "here 1"], datetime.timedelta(seconds=60))
+try:
+    with Learners(topology, timeout_seconds=3) as learners:
+        if rank == 0:
+            start = time.monotonic()
+            learners.average(torch.zeros(3))
+        store.wait(["given up"], datetime.timedelta(seconds=60))
+        os._exit(0)
+except CollectiveError as error:
+    seen |= {"error": str(error), "seconds": time.monotonic() - start}
+    store.set("given up", "1")
+    finish()
+"""
+
+# Rank 1 ends in the middle of the run.
+GONE = """
+try:
+    with Learners(topology, timeout_seconds=60) as learners:
+        learners.average(torch.zeros(3))
+        if rank == 1:
+            os._exit(0)
+        start = time.monotonic()
+        learners.average(torch.zeros(3))
+except CollectiveError as error:
+    seen |= {"error": str(error), "seconds": time.monotonic() - start}
+    finish()
+"""
+
+
+def run_two(script):
+    """Runs HEAD and a script as two processes of torchrun; what the ranks saw, in their order."""
+    with tempfile.TemporaryDirectory(prefix="ddp_ppo_test_") as name:
+        folder = Path(name)
+        path = folder / "script.py"
+        path.write_text(HEAD + script)
+        words = ["-m", "torch.distributed.run", "--standalone", "--nproc_per_node=2", path, folder]
+        with Program(*words, folder=folder, environ={"OMP_NUM_THREADS": "1"}) as program:
+            ended = program.end(HANG_SECONDS)
+        seen = [json.loads(found.read_text()) for found in sorted(folder.glob("?.json"))]
+    if ended.code or not seen:
+        raise AssertionError(f"exit code {ended.code}\n{ended.out}\n{ended.err}")
+    return seen
+
+
+class AverageMetricsTest(unittest.TestCase):
+    def test_learners_count_by_their_samples(self):  # C13
+        averaged = average_metrics([{"a": 1.0, "b": 0.0}, {"a": 4.0, "b": 1.0}], [100, 50])
+        self.assertEqual(averaged, {"a": 2.0, "b": 1 / 3})
+
+    def test_nothing_to_report_does_not_count(self):
+        averaged = average_metrics([{"a": NAN}, {"a": 4.0}, {"a": 1.0}], [100, 50, 25])
+        self.assertEqual(averaged, {"a": 3.0})
+
+    def test_nobody_has_anything_to_report(self):
+        self.assertTrue(math.isnan(average_metrics([{"a": NAN}, {"a": NAN}], [1, 1])["a"]))
+
+    def test_learner_without_samples_does_not_count(self):
+        self.assertEqual(average_metrics([{"a": 7.0}, {"a": 2.0}], [0, 3]), {"a": 2.0})
+        self.assertTrue(math.isnan(average_metrics([{"a": 7.0}], [0])["a"]))
+
+    def test_single_learner_is_its_own_mean(self):
+        self.assertEqual(average_metrics([{"a": 0.1, "b": -3.0}], [64]), {"a": 0.1, "b": -3.0})
+
+    def test_numbers_of_learners_and_weights_must_agree(self):
+        for per_learner, weights in (([], []), ([{"a": 1.0}], [1, 2]), ([{"a": 1.0}, {"a": 2.0}], [1])):
+            with self.assertRaisesRegex(ValueError, "weights"):
+                average_metrics(per_learner, weights)
+
+
+class SingleLearnerTest(unittest.TestCase):
+    def test_every_call_returns_its_argument(self):
+        with Learners(ALONE, timeout_seconds=1) as learners:
+            tensor = torch.tensor([1.0, 2.0])
+            learners.broadcast([tensor])
+            learners.average(tensor)
+            self.assertEqual(tensor.tolist(), [1.0, 2.0])
+            self.assertEqual(learners.average_scalar(0.3), 0.3)
+            np.testing.assert_array_equal(learners.exchange(np.array([1.0, -2.0])), [[1.0, -2.0]])
+            self.assertEqual(learners.gather("word"), ["word"])
+
+
+class TwoLearnersTest(unittest.TestCase):
+    @classmethod
+    def setUpClass(cls):
+        cls.ranks = run_two(TOGETHER)
+
+    def both(self, name):
+        """What the ranks saw, which must be the same."""
+        self.assertEqual(self.ranks[0][name], self.ranks[1][name])
+        return self.ranks[0][name]
+
+    def test_broadcast_gives_everyone_rank_0_s_tensors(self):  # O-35
+        self.assertEqual(self.both("broadcast"), [[1.0] * 3, 0.0, [[0.0, 0.0], [0.0, 0.0]]])
+
+    def test_average_is_the_mean(self):
+        self.assertEqual(self.both("average"), [2.0, 4.0, -8.0])
+
+    def test_averages_have_the_same_bits_everywhere(self):  # C12
+        self.both("digest")
+
+    def test_scalar_is_averaged(self):
+        self.assertEqual(self.both("scalar"), 0.625)
+
+    def test_exchanged_rows_arrive_unchanged(self):
+        rows = [rank["exchange"] for rank in self.ranks]
+        expected = [[0.0, 2.0**48, -0.1, NAN], [1.0, 2.0**48 + 1, -0.1, math.inf]]
+        for seen in rows:
+            np.testing.assert_array_equal(seen, expected)
+
+    def test_rank_0_alone_gathers_in_the_order_of_ranks(self):
+        self.assertEqual(self.ranks[0]["gather"], [[0, [0, 0]], [1, [1, 1]]])
+        self.assertEqual(self.ranks[1]["gather"], [])
+
+    def test_uneven_ranks_merge_by_their_counts(self):  # O-26
+        np.testing.assert_allclose(self.both("uneven"), [6, 3.333333, 22.222222], rtol=1e-6)
+
+    def test_repeated_merges_count_every_sample_once(self):  # O-27
+        data = np.concatenate([np.random.default_rng(rank).normal(5.0, 2.0, 6400) for rank in range(2)])
+        np.testing.assert_allclose(self.both("repeated"), [12_800, data.mean(), data.var()], rtol=1e-9)
+
+    def test_averaged_gradients_of_equal_data_train_like_one_learner(self):  # O-36
+        self.both("gradients")
+        self.assertLessEqual(self.both("difference"), 1e-6)
+        self.assertGreater(self.both("moved"), 1e-4)
+
+
+class BrokenTest(unittest.TestCase):
+    def test_learner_that_waits_in_vain_gives_up_after_the_limit(self):  # C14
+        (seen,) = run_two(LATE)
+        self.assertRegex(seen["error"], "rank 0: all_reduce failed.*collective_timeout_seconds")
+        self.assertTrue(2.5 <= seen["seconds"] < 30)
+
+    def test_learner_notices_at_once_that_another_one_is_gone(self):  # C14
+        (seen,) = run_two(GONE)
+        self.assertIn("another learner is gone", seen["error"])
+        self.assertLess(seen["seconds"], 30)  # the limit is 60 s
+
+
+if __name__ == "__main__":
+    unittest.main()
