@@ -51,7 +51,10 @@ def make_batch_env(
     options = {"max_episode_steps": max_episode_steps, "remove_profiler_clock": remove_profiler_clock}
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
-        return _build(env_id, num_envs, backend, dict(env_kwargs or {}), options)
+        env = _build(env_id, num_envs, backend, dict(env_kwargs or {}), options)
+    if isinstance(env, GymnasiumEnv):
+        env.first_index = first_index
+    return env
 
 
 def describe_env(

@@ -140,7 +140,12 @@ class CheckpointTest(FolderTestCase):
         base = np.arange(24.0).reshape(4, 6)
         read_only = np.arange(3.0)
         read_only.setflags(write=False)
-        state = {"strided": base[::2, ::3], "reversed": base[::-1], "fortran": np.asfortranarray(base), "fixed": read_only}
+        state = {
+            "strided": base[::2, ::3],
+            "reversed": base[::-1],
+            "fortran": np.asfortranarray(base),
+            "fixed": read_only,
+        }
         save_checkpoint(self.folder, 1, state, 1)
         content = find_checkpoint(self.folder)[1]
         for name, array in state.items():

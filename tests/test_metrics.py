@@ -186,7 +186,9 @@ class ConsoleTest(unittest.TestCase):
     def test_line_that_would_wrap_is_cut_on_a_terminal_unless_it_stays(self):
         columns = os.environ.get("COLUMNS")
         os.environ["COLUMNS"] = "20"
-        self.addCleanup(os.environ.__setitem__ if columns else os.environ.pop, "COLUMNS", *([columns] if columns else []))
+        self.addCleanup(
+            os.environ.__setitem__ if columns else os.environ.pop, "COLUMNS", *([columns] if columns else [])
+        )
         cut = self.in_terminal(lambda stream: Console(stream).progress("x" * 30, keep=False))
         self.assertEqual(cut.count("x"), 19)
         kept = self.in_terminal(lambda stream: Console(stream).progress("x" * 30, keep=True))
@@ -206,7 +208,9 @@ class ProgressLineTest(unittest.TestCase):
         return progress_line(changed, num_rounds=20, recent_return=recent_return, seconds_left=seconds_left)
 
     def test_line_says_where_the_run_is(self):
-        expected = "round 7/20 | 448 steps | kl 0.0123 | 12,346 steps/s | sample 50% train 40% sync 5% record 5% | 1m15s left"
+        expected = (
+            "round 7/20 | 448 steps | kl 0.0123 | 12,346 steps/s | sample 50% train 40% sync 5% record 5% | 1m15s left"
+        )
         self.assertEqual(self.line(), expected)
 
     def test_returns_are_shown_where_there_are_some(self):

@@ -61,7 +61,9 @@ class AgreementTest(unittest.TestCase):
                         network = NetworkSpec.for_env(env, hidden_sizes, activation)
                         fast, reference = (one_rollout(c, network, env, state) for c in (NumpyPolicy, TorchPolicy))
                         for name in reference:
-                            with self.subTest(name, env=env_name, act=activation, hidden=hidden_sizes, norm=bool(state)):
+                            with self.subTest(
+                                name, env=env_name, act=activation, hidden=hidden_sizes, norm=bool(state)
+                            ):
                                 self.assertEqual(fast[name].dtype, reference[name].dtype)
                                 np.testing.assert_allclose(fast[name], reference[name], rtol=1e-6, atol=1e-6)
 

@@ -149,7 +149,9 @@ class GradientTest(unittest.TestCase):
             with self.subTest(backend, env=env.env_id):
                 ppo, recorder = recorded(config(update_backend=backend, entropy_coef=0.02), env)
                 rollout = rollout_of(ppo, env, state=STATE)
-                expected = loss_gradient(ppo.network, parameters_of(ppo), STATE, rollout, rollout["adv"], rollout["ret"])
+                expected = loss_gradient(
+                    ppo.network, parameters_of(ppo), STATE, rollout, rollout["adv"], rollout["ret"]
+                )
                 train(ppo, rollout)
                 assert_close(recorder.gradients[0], expected)
 
@@ -464,7 +466,10 @@ class StateTest(unittest.TestCase):
     def test_resumed_learner_goes_on_bit_for_bit(self):  # C18
         for backend in BACKENDS:
             settings = config(update_backend=backend, num_epochs=2, minibatch_size=30)
-            straight, resumed = learner(settings), learner(settings, parameters=np.zeros_like(parameters_of(learner(settings))))
+            straight, resumed = (
+                learner(settings),
+                learner(settings, parameters=np.zeros_like(parameters_of(learner(settings)))),
+            )
             train(straight, rollout_of(straight), 0, 3)
             resumed.load_state_dict(straight.state_dict())
             for ppo in (straight, resumed):
