@@ -1,5 +1,7 @@
-"""The learner's side of its actors: starts them, sends commands, gathers answers, and says what became of a lost one.
+"""The learner's side of its actors: starts them, sends commands, gathers answers, and replaces lost ones.
 
+An actor that is killed, exits or hangs is started anew where it stood before its last command, which it then repeats:
+with the same streams it does the same. An exception in an environment would only happen again, so it ends the run.
 Every wait has a limit. Torch-free.
 """
 
@@ -9,8 +11,9 @@ import contextlib
 import multiprocessing
 import signal
 import time
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from multiprocessing import resource_tracker
 from multiprocessing.connection import Connection, wait
 from multiprocessing.process import BaseProcess
 from typing import Any
@@ -30,32 +33,68 @@ class ActorError(RuntimeError):
 @dataclass
 class _Member:
     job: ActorJob
-    process: BaseProcess
-    connection: Connection
+    process: BaseProcess = field(init=False)
+    connection: Connection = field(init=False)
+    state: PlainState | None = None  # where its environments stood after its last rollout
+    command: tuple[Any, ...] | None = None  # what it has been told and not answered yet
+
+    def start(self) -> None:
+        """Starts the process; its first answer is "ready"."""
+        context = multiprocessing.get_context("spawn")
+        self.connection, there = context.Pipe()
+        name = f"actor {self.job.rank}.{self.job.actor_id}"
+        self.process = context.Process(target=actor_main, args=(self.job, there), name=name, daemon=True)
+        # A child ignores these signals as soon as its own code runs; until then it inherits that they are blocked.
+        resource_tracker.ensure_running()  # which the first spawn would do, and unblock them
+        unblocked = signal.pthread_sigmask(signal.SIG_BLOCK, (signal.SIGINT, signal.SIGTERM))
+        try:
+            self.process.start()
+        finally:
+            signal.pthread_sigmask(signal.SIG_SETMASK, unblocked)
+        there.close()
+
+    def stop(self, seconds: float) -> None:
+        """Gives the process some time to end, then kills it."""
+        self.process.join(seconds)
+        if self.process.is_alive():
+            self.process.kill()
+            self.process.join()
+        self.connection.close()
+        self.process.close()
 
 
 class ActorPool:
     """The running actors of one learner; closes them when it is left as a context."""
 
-    def __init__(self, jobs: Sequence[ActorJob], *, timeout_seconds: float) -> None:
+    def __init__(
+        self,
+        jobs: Sequence[ActorJob],
+        *,
+        timeout_seconds: float,
+        max_restarts: int = 0,
+        on_restart: Callable[[str], None] = lambda what: None,
+    ) -> None:
+        """Starts one process for each job.
+
+        Args:
+            timeout_seconds: longest wait for any answer.
+            max_restarts: lost actors that are replaced, all together, before one ends the run.
+            on_restart: is told of each replaced actor what became of it.
+        """
         self._timeout = timeout_seconds
-        context = multiprocessing.get_context("spawn")
+        self._restarts_left = max_restarts
+        self._on_restart = on_restart
         self._members: list[_Member] = []
         self._assistants: list[_Member] = []
-        self._sampling = 0
+        self._doing = "starting"
         try:
             for job in jobs:
-                here, there = context.Pipe()
-                process = context.Process(
-                    target=actor_main, args=(job, there), name=f"actor {job.rank}.{job.actor_id}", daemon=True
-                )
-                process.start()
-                there.close()
-                self._members.append(_Member(job, process, here))
+                member = _Member(job)
+                member.start()
+                self._members.append(member)
         except BaseException:
             self.close()
             raise
-        self.states: list[PlainState] = []  # where the actors stood after their last rollout
 
     def __enter__(self) -> ActorPool:
         return self
@@ -63,19 +102,28 @@ class ActorPool:
     def __exit__(self, *error: object) -> None:
         self.close()
 
+    @property
+    def states(self) -> list[PlainState]:
+        """Where the actors stood after their last rollout."""
+        return [member.state for member in self._members if member.state is not None]
+
     def wait_ready(self) -> None:
         """Waits until every actor has built its environments.
 
         Raises:
             ActorError: one failed, exited or took longer than the time limit.
         """
-        self.states = self._gather("ready", "starting")
+        for member, state in zip(self._members, self._gather(self._members), strict=True):
+            member.state = state
 
     def restore(self, states: Sequence[PlainState]) -> None:
         """Sets the environments to saved states, one for each actor in order."""
-        self._send_all([("restore", state) for state in states])
-        self._gather("done", "restoring its environments")
-        self.states = list(states)
+        self._doing = "restoring its environments"
+        for member, state in zip(self._members, states, strict=True):
+            self._send(member, ("restore", state))
+        self._gather(self._members)
+        for member, state in zip(self._members, states, strict=True):
+            member.state = state
 
     def sample(self, round_index: int) -> list[dict[str, Any]]:
         """One rollout by all actors; their statistics in the order of the actors.
@@ -88,17 +136,20 @@ class ActorPool:
 
     def begin_sample(self, round_index: int, slot: int = 0) -> None:
         """Sets all actors to one rollout, into this slot of the block."""
-        self._sampling = round_index
-        self._send_all([("sample", round_index, slot)] * len(self._members))
+        self._doing = f"sampling round {round_index + 1}"
+        for member in self._members:
+            self._send(member, ("sample", round_index, slot))
 
     def end_sample(self) -> list[dict[str, Any]]:
         """Waits for the rollout that was begun; errors as `wait_ready`."""
-        stats = self._gather("done", f"sampling round {self._sampling + 1}")
-        self.states = [actor_stats.pop("state") for actor_stats in stats]
+        stats = self._gather(self._members)
+        for member, actor_stats in zip(self._members, stats, strict=True):
+            member.state = actor_stats.pop("state")
         return stats
 
     def evaluate(self, seeds: Sequence[int], slot: int = 0) -> list[Episode]:
         """One deterministic episode for each seed with this slot's parameters, in the order of the seeds."""
+        self._doing = "evaluating"
         blocks = blocks_of(seeds)
         episodes: list[Episode] = []
         for start in range(0, len(blocks), len(self._members)):
@@ -106,29 +157,26 @@ class ActorPool:
             members = self._members[: len(batch)]
             for member, block in zip(members, batch, strict=True):
                 self._send(member, ("evaluate", block, slot))
-            for results in self._gather("done", "evaluating", members):
+            for results in self._gather(members):
                 episodes += results
         return episodes
 
     def begin_assist(self, num_assistants: int) -> None:
         """Has the first actors help the learner while it trains."""
+        self._doing = "assisting the learner"
         self._assistants = self._members[:num_assistants]
         for member in self._assistants:
             self._send(member, ("assist",))
 
     def end_assist(self) -> None:
         """Waits until they have left the learner."""
-        self._gather("done", "assisting the learner", self._assistants)
+        self._gather(self._assistants)
 
-    def check(self) -> None:
-        """Finds out whether an actor has failed or gone while the learner waits for it by other means.
-
-        Raises:
-            ActorError: one has.
-        """
+    def check_assistants(self) -> None:
+        """Replaces assistants that are gone, while the learner waits for them by other means; errors as `sample`."""
         for member in self._assistants:
             if member.connection.poll():
-                self._gather("nothing", "assisting the learner", [member])
+                self._receive(member)
 
     def close(self) -> None:
         """Asks every actor to stop and makes sure that it has."""
@@ -137,56 +185,75 @@ class ActorPool:
                 member.connection.send(("close",))
         deadline = time.monotonic() + _CLOSE_SECONDS
         for member in self._members:
-            member.process.join(max(0.0, deadline - time.monotonic()))
-            if member.process.is_alive():
-                member.process.kill()
-                member.process.join()
-            member.connection.close()
-            member.process.close()
+            member.stop(max(0.0, deadline - time.monotonic()))
         self._members = []
 
-    def _send_all(self, commands: Sequence[tuple[Any, ...]]) -> None:
-        for member, command in zip(self._members, commands, strict=True):
-            self._send(member, command)
-
     def _send(self, member: _Member, command: tuple[Any, ...]) -> None:
+        member.command = command
         try:
             member.connection.send(command)
-        except (BrokenPipeError, OSError):
-            raise ActorError(self._epitaph(member, f"before {command[0]}")) from None
+        except OSError:
+            self._replace(member, self._epitaph(member))
 
-    def _gather(self, expected: str, doing: str, members: Sequence[_Member] | None = None) -> list[Any]:
-        """The answers of the members, in their order; the first one to fail ends the wait."""
-        members = self._members if members is None else members
+    def _gather(self, members: Sequence[_Member]) -> list[Any]:
+        """The answers of the members, in their order."""
         answers: dict[int, Any] = {}
-        waiting = {member.connection: (i, member) for i, member in enumerate(members)}
         deadline = time.monotonic() + self._timeout
-        while waiting:
-            remaining = deadline - time.monotonic()
-            if remaining <= 0.0:
-                late = [member for _, member in waiting.values()]
-                raise ActorError(
-                    "; ".join(self._place(member) for member in late) + f": no answer while {doing} "
-                    f"within actor_timeout_seconds={self._timeout:g}"
-                )
-            for ready in wait(list(waiting), min(remaining, _POLL_SECONDS)):
-                i, member = waiting.pop(ready)  # type: ignore[call-overload]
-                try:
-                    kind, answer = member.connection.recv()
-                except (EOFError, ConnectionResetError):
-                    raise ActorError(self._epitaph(member, f"while {doing}")) from None
-                if kind == "error":
-                    summary, trace = answer
-                    raise ActorError(f"{self._place(member)} while {doing}: {summary}\n{trace}")
-                assert kind == expected, f"actor answered {kind}, not {expected}"
-                answers[i] = answer
+        while len(answers) < len(members):
+            waiting = {member.connection: i for i, member in enumerate(members) if i not in answers}
+            for ready in wait(list(waiting), _POLL_SECONDS):
+                i = waiting[ready]  # type: ignore[index]
+                for answer in self._receive(members[i]):
+                    answers[i] = answer
+            if time.monotonic() > deadline:
+                for i in set(waiting.values()) - answers.keys():
+                    self._replace(members[i], self._lateness(members[i]))
+                deadline = time.monotonic() + self._timeout
         return [answers[i] for i in range(len(members))]
 
-    def _epitaph(self, member: _Member, when: str) -> str:
+    def _receive(self, member: _Member) -> list[Any]:
+        """The answer that has come from a member; none if it turns out to be gone and has been replaced."""
+        try:
+            kind, answer = member.connection.recv()
+        except (EOFError, OSError):
+            self._replace(member, self._epitaph(member))
+            return []
+        if kind == "error":
+            summary, trace = answer
+            raise ActorError(f"{self._place(member)} while {self._doing}: {summary}\n{trace}")
+        member.command = None
+        return [answer]
+
+    def _replace(self, member: _Member, what: str) -> None:
+        """Starts a lost actor anew and has it repeat what it has not answered.
+
+        Raises:
+            ActorError: it was lost before it was ready, or too many have been lost.
+        """
+        if member.state is None or not self._restarts_left:
+            raise ActorError(what)
+        self._restarts_left -= 1
+        self._on_restart(f"{what}; it is started anew, {self._restarts_left} more restarts")
+        member.stop(0.0)
+        member.start()
+        command, state, member.state = member.command, member.state, None
+        self._gather([member])
+        for repeated in (("restore", state), command):
+            if repeated is not None:
+                self._send(member, repeated)
+                if repeated[0] == "restore":
+                    self._gather([member])
+        member.state = state
+
+    def _lateness(self, member: _Member) -> str:
+        limit = f"actor_timeout_seconds={self._timeout:g}"
+        return f"{self._place(member)}: no answer while {self._doing} within {limit}"
+
+    def _epitaph(self, member: _Member) -> str:
         member.process.join(_CLOSE_SECONDS)
         code = member.process.exitcode
         how = f"was killed by {signal.Signals(-code).name}" if code is not None and code < 0 else f"exited with {code}"
-        return f"{self._place(member)} {how} {when}"
+        return f"{self._place(member)} {how} while {self._doing}"
 
     def _place(self, member: _Member) -> str:
         job = member.job

@@ -16,6 +16,7 @@ import torch
 from ddp_ppo.checkpoint import CheckpointError, find_checkpoint, load_model
 from ddp_ppo.config import Config, ConfigError, warnings
 from ddp_ppo.envs import describe_env
+from ddp_ppo.moments import RmsState, empty_rms_state
 from ddp_ppo.networks import NetworkSpec
 from ddp_ppo.ppo import PPO, resolve_update_backend
 from ddp_ppo.ppo_workers import num_gradient_workers, shared_shapes
@@ -143,16 +144,16 @@ def _find_resumed(config: Config, network: NetworkSpec) -> tuple[tuple[Path, dic
     return (path, content), [*skipped, f"resuming from {path} after round {content['round']}"]
 
 
-def load_initial(plan: Plan) -> FloatArray:
-    """The parameters [P] that `init_from` names."""
+def load_initial(plan: Plan) -> tuple[FloatArray, RmsState]:
+    """The parameters [P] and the statistics of observations in the model that `init_from` names."""
     assert plan.config.init_from is not None
-    network, _, parameters, _, _ = load_model(Path(plan.config.init_from))
+    network, _, parameters, state, _ = load_model(Path(plan.config.init_from))
     if network != plan.network:
         raise CheckpointError(
             f"init_from: {plan.config.init_from} has another shape: it holds {network}, "
             f"this configuration needs {plan.network}"
         )
-    return parameters
+    return parameters, state or empty_rms_state(network.obs_size)
 
 
 def learner_threads(config: Config, topology: TrainingTopology, environ: Mapping[str, str]) -> int:

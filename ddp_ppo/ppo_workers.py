@@ -156,7 +156,7 @@ class GradientWorker:
 
     def serve(self) -> None:
         """Computes this worker's part of every mini-batch until the learner closes the round."""
-        ticket = 1
+        ticket = self._answer[0] + 1  # not 1 where a lost worker is being replaced in the middle of a round
         while _wait_for(self._counters, ticket, lambda: None) != _CLOSED:
             start, stop = self._counters[_START], self._counters[_STOP]
             own_start, own_stop = _part(start, stop, self._index + 1, self._count)

@@ -22,7 +22,7 @@ from typing import Any
 import numpy as np
 import torch
 
-from ddp_ppo.actor_pool import ActorPool
+from ddp_ppo.actor_pool import ActorError, ActorPool
 from ddp_ppo.anomalies import Watch
 from ddp_ppo.checkpoint import copy_atomically, save_checkpoint, save_model
 from ddp_ppo.config import Config, save_effective
@@ -37,7 +37,7 @@ from ddp_ppo.ppo import ALONE, NO_TEAM, PPO, Averaging
 from ddp_ppo.ppo_workers import Team
 from ddp_ppo.rollout import SharedBlock
 from ddp_ppo.run_folder import RunFolder
-from ddp_ppo.sampler import Frozen, Sampler, actor_jobs
+from ddp_ppo.sampler import Frozen, Sampled, Sampler, actor_jobs
 from ddp_ppo.seeding import Purpose, stream
 
 _HASH_BYTES = 6  # of a sha256 as a number that float64 holds exactly
@@ -117,10 +117,18 @@ class _Run:
         self.plan, self.config, self.console, self.stop = plan, config, console, stop
         self.is_first = topology.rank == 0
         self.folder = stack.enter_context(self._open_folder()) if self.is_first else None
+        if self.folder is not None:
+            self.events = EventLog(self.folder.path / "events.jsonl")
+            stack.callback(self.events.close)
         self.block = SharedBlock(plan.block_shapes)
         stack.callback(self.block.close)
         self.pool = stack.enter_context(
-            ActorPool(actor_jobs(plan, self.block), timeout_seconds=config.actor_timeout_seconds)
+            ActorPool(
+                actor_jobs(plan, self.block),
+                timeout_seconds=config.actor_timeout_seconds,
+                max_restarts=config.max_actor_restarts,
+                on_restart=self._report_restart,
+            )
         )
         self.learners = stack.enter_context(Learners(topology, timeout_seconds=config.collective_timeout_seconds))
         is_gradient_mode = config.sync_mode == "gradients" and topology.num_learners > 1
@@ -129,11 +137,11 @@ class _Run:
             self.learners.average_scalar,
             is_gradient_mode,
         )
-        parameters = (
-            initial_parameters(plan.network, stream(config.seed, Purpose.INIT), config.init_log_std)
-            if config.init_from is None
-            else load_initial(plan)
-        )
+        self.obs_rms_state: RmsState = empty_rms_state(plan.network.obs_size)
+        if config.init_from is None:
+            parameters = initial_parameters(plan.network, stream(config.seed, Purpose.INIT), config.init_log_std)
+        else:
+            parameters, self.obs_rms_state = load_initial(plan)
         device = torch.device(topology.device)
         self.block.arrays["learner_parameters"][:] = parameters
         self.learner = PPO(
@@ -146,7 +154,6 @@ class _Run:
             rank=topology.rank,
         )
         self.sampler = Sampler(plan, self.block, self.pool)
-        self.obs_rms_state: RmsState = empty_rms_state(plan.network.obs_size)
         self.return_rms_state: RmsState = empty_rms_state(1)
         self.round = 0
         self.env_steps = 0
@@ -163,8 +170,6 @@ class _Run:
             stack.callback(self.csv.close)
             self.tensorboard = TensorBoardLog(self.folder.tensorboard, after_step=self.env_steps)
             stack.callback(self.tensorboard.close)
-            self.events = EventLog(self.folder.path / "events.jsonl")
-            stack.callback(self.events.close)
             self.watch = Watch()
 
     def _team(self) -> Team:
@@ -172,7 +177,12 @@ class _Run:
         if not count:
             return NO_TEAM
         pool = self.pool
-        return Team(self.block.arrays, count, lambda: pool.begin_assist(count), pool.end_assist, pool.check)
+        return Team(self.block.arrays, count, lambda: pool.begin_assist(count), pool.end_assist, pool.check_assistants)
+
+    def _report_restart(self, what: str) -> None:
+        self.console.say(f"note: {what}")
+        if self.is_first:
+            self.events.write("actor_restart", round_index=self.round, what=what)
 
     def loop(self) -> TrainingResult:
         """Rounds until the last one or a stop request; the one place that reads like the algorithm."""
@@ -181,7 +191,7 @@ class _Run:
         stop_signal: int | None = None
         while self.round < plan.num_rounds and stop_signal is None:
             started = time.perf_counter()
-            data = self.sampler.collect(self.round, self._frozen())
+            data = self._collect()
             sampled = time.perf_counter()
             self.learner.set_obs_rms_state(data.obs_rms_state)
             _, metrics = self.learner.train_step(
@@ -194,6 +204,7 @@ class _Run:
             synced = time.perf_counter()
             is_last = self.round == plan.num_rounds or stop_signal is not None
             evaluation = self._evaluate(is_last)
+            self.elapsed_seconds = first_elapsed + time.perf_counter() - session_start  # the same in row and checkpoint
             if is_last or self.round % config.checkpoint_interval == 0:
                 self._checkpoint()
             ended = time.perf_counter()
@@ -209,12 +220,24 @@ class _Run:
                 "round": ended - started,
             }
             times["train"] -= times["transfer"]
-            self.elapsed_seconds = first_elapsed + ended - session_start
             self._record(metrics | evaluation, times, self.round - first_round, ended - session_start, is_last)
         if self.round == first_round and self.is_first:
             self.console.say(f"nothing to do: all {plan.num_rounds} rounds are done")
+        elif self.is_first and math.isnan(self.recent_return):
+            self.console.say("note: no episode has ended so far; max_episode_steps would end them after so many steps")
         folder = self.folder.path if self.folder else None
         return TrainingResult(folder, self.round, self.env_steps, self.eval_return, self.best_return, stop_signal)
+
+    def _collect(self) -> Sampled:
+        """This round's rollout; where an actor fails for good, what was learned is saved before the run ends."""
+        try:
+            return self.sampler.collect(self.round, self._frozen())
+        except ActorError as error:
+            if self.is_first:
+                self.events.write("actor_error", round_index=self.round, what=str(error))
+            if self.round and self.plan.topology.num_learners == 1:  # several would have to gather
+                self._checkpoint()
+            raise
 
     def _frozen(self) -> Frozen:
         """The policy as it is now, to sample or evaluate with."""

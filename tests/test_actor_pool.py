@@ -22,20 +22,20 @@ TIMEOUT_SECONDS = 30.0
 
 
 class PoolTestCase(unittest.TestCase):
-    def pool(self, name, *, num_actors=2, num_envs=2, length=8, timeout=TIMEOUT_SECONDS, env_kwargs=None, **changes):
+    def pool(self, name, *, num_actors=2, num_envs=2, length=8, env_kwargs=None, pool_settings=None, **changes):
         """The block's arrays and a pool of ready actors in an environment of tests/fixtures.py."""
         config = Config(
-            env_id=f"tests.fixtures:{name}-v0",
+            env_id=name if "-" in name else f"tests.fixtures:{name}-v0",
             env_kwargs=env_kwargs or {},
             num_actors=num_actors,
             envs_per_actor=num_envs,
             rollout_length=length,
             hidden_sizes=(8,),
-            seed=changes.pop("seed", 1),
         )
         block, jobs = actor_jobs(config)
         self.addCleanup(block.close)
-        pool = ActorPool([dataclasses.replace(job, **changes) for job in jobs], timeout_seconds=timeout)
+        settings = {"timeout_seconds": TIMEOUT_SECONDS, **(pool_settings or {})}
+        pool = ActorPool([dataclasses.replace(job, **changes) for job in jobs], **settings)
         self.addCleanup(pool.close)
         pool.wait_ready()
         return block.arrays, pool
@@ -134,11 +134,10 @@ class FailuresTest(PoolTestCase):
 
     def test_an_actor_that_was_killed_in_an_idle_moment_is_named_too(self):
         _, pool = self.pool("Count")
-        (victim,) = (child for child in multiprocessing.active_children() if child.name == "actor 0.0")
-        os.kill(victim.pid, signal.SIGTERM)  # an actor leaves this one to its learner
+        for child in multiprocessing.active_children():
+            child.terminate()  # an actor leaves this signal to its learner
         pool.sample(0)
-        os.kill(victim.pid, signal.SIGKILL)
-        victim.join(10.0)
+        kill_actor(0)
         self.assertRegex(self.failure(pool), r"^actor 0 of rank 0 .*was killed by SIGKILL")
 
     def test_an_actor_that_exits_is_named_with_its_status(self):
@@ -146,7 +145,8 @@ class FailuresTest(PoolTestCase):
         self.assertRegex(self.failure(pool), r"^actor 0 of rank 0 .*exited with 7 while sampling")
 
     def test_an_actor_that_hangs_is_given_up_at_the_limit(self):  # O-40
-        _, pool = self.pool("Misbehaving", num_actors=1, timeout=3.0, length=64, env_kwargs={"how": "hang"})
+        settings = {"timeout_seconds": 3.0}
+        _, pool = self.pool("Misbehaving", num_actors=1, length=64, env_kwargs={"how": "hang"}, pool_settings=settings)
         started = time.monotonic()
         message = self.failure(pool)
         self.assertRegex(message, r"actor 0 of rank 0 \(environments 0\.\.1, step 39\).*actor_timeout_seconds=3")
@@ -164,6 +164,50 @@ class FailuresTest(PoolTestCase):
             num_actors=1,
             env_arguments={"env_id": "tests.fixtures:Unbuildable-v0", "env_kwargs": {}, "backend": "auto"},
         )
+
+
+class RestartTest(PoolTestCase):
+    def test_a_lost_actor_is_replaced_and_goes_on_as_if_nothing_had_happened(self):
+        def rollouts(victim):
+            told = []
+            settings = {"max_restarts": 1, "on_restart": told.append}
+            arrays, pool = self.pool("CartPole-v1", pool_settings=settings)
+            stats = [pool.sample(0)]
+            if victim is not None:
+                kill_actor(victim)
+            stats.append(pool.sample(1))
+            pool.close()
+            episodes = [[actor["episode_returns"] for actor in one_round] for one_round in stats]
+            return {name: arrays[name].copy() for name in ("obs", "act", "reward", "adv")}, episodes, told
+
+        undisturbed, episodes, told = rollouts(None)
+        self.assertEqual(told, [])
+        arrays, found, told = rollouts(1)
+        self.assertEqual(found, episodes)
+        for name, array in arrays.items():
+            np.testing.assert_array_equal(array, undisturbed[name], err_msg=name)
+        (message,) = told
+        self.assertRegex(message, "actor 1 of rank 0 .*was killed by SIGKILL")
+
+    def test_no_more_actors_are_replaced_than_allowed(self):
+        _, pool = self.pool("Count", num_actors=1, pool_settings={"max_restarts": 1})
+        pool.sample(0)
+        kill_actor(0)
+        pool.sample(1)
+        kill_actor(0)
+        self.assertRegex(self.failure(pool), "actor 0 of rank 0 .*was killed by SIGKILL")
+
+    def test_an_exception_of_an_environment_ends_the_run_at_once(self):
+        settings = {"max_restarts": 3, "on_restart": self.fail}
+        _, pool = self.pool("Misbehaving", env_kwargs={"how": "raise", "at": 3}, pool_settings=settings)
+        self.assertIn("boom-17", self.failure(pool))
+
+
+def kill_actor(actor_id):
+    """Kills the process of this actor and waits for its end."""
+    (victim,) = (child for child in multiprocessing.active_children() if child.name == f"actor 0.{actor_id}")
+    victim.kill()
+    victim.join(10.0)
 
 
 class ProcessTest(PoolTestCase):
@@ -187,17 +231,16 @@ class ProcessTest(PoolTestCase):
         )
 
     def test_actors_observe_different_things_and_the_same_ones_again(self):  # O-43
-        def first_observations(seed):
-            arrays, pool = self.pool("Dice", num_actors=8, num_envs=1, length=2, seed=seed)
+        def first_observations():
+            arrays, pool = self.pool("Dice", num_actors=8, num_envs=1, length=2)
             pool.sample(0)
             return arrays["obs"][0].copy()
 
-        first = first_observations(1)
+        first = first_observations()
         for column, source in enumerate(("own generator", "global generator")):
             with self.subTest(source):
                 self.assertEqual(len(np.unique(first[:, column])), 8)
-        np.testing.assert_array_equal(first_observations(1), first)
-        self.assertFalse(np.isin(first_observations(2), first).any())
+        np.testing.assert_array_equal(first_observations(), first)
 
 
 class OrphansTest(FolderTestCase):

@@ -69,7 +69,7 @@ class CategoricalTest(unittest.TestCase):
         np.testing.assert_allclose(logp, -math.log(3))
 
     def test_known_probabilities(self):
-        logits = np.log([[0.5, 0.25, 0.25], [0.1, 0.2, 0.7]]) + [[3.0], [-100.0]]  # a shift changes nothing
+        logits = np.log([[0.5, 0.25, 0.25], [0.1, 0.2, 0.7]]) + np.array([[3.0], [-100.0]])  # a shift changes nothing
         np.testing.assert_allclose(np.exp(log_softmax(logits)), [[0.5, 0.25, 0.25], [0.1, 0.2, 0.7]], rtol=1e-9)
         np.testing.assert_allclose(categorical_logp(np.array([1, 2]), logits), np.log([0.25, 0.7]), rtol=1e-9)
 

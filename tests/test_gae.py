@@ -27,7 +27,7 @@ def gae(rewards, values, *, term=(), trunc=(), final=NAN, gamma=0.9, gae_lambda=
 
 
 def sum_of_td_errors(reward, value, final_value, terminated, truncated, gamma, gae_lambda):
-    """Equation 16 of the paper as it stands: A_t = sum over l of (gamma lambda)^l delta_{t+l}, up to the episode's end."""
+    """Equation 16 of the paper as it stands: A_t = sum of (gamma lambda)^l delta_{t+l}, up to the episode's end."""
     adv = np.zeros(reward.shape)
     for b in range(reward.shape[1]):
         for t in range(len(reward)):

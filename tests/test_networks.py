@@ -1,5 +1,6 @@
 """The flat parameter vector: its layout, initialisation, names, and the forward pass over it."""
 
+import itertools
 import math
 import unittest
 
@@ -25,7 +26,7 @@ def sequential(network, flat, trunk):
     """The trunk as an nn.Sequential that loads the named arrays by name."""
     layers = []
     sizes = [network.obs_size, *network.hidden_sizes, network.action_size if trunk == "actor" else 1]
-    for inputs, outputs in zip(sizes, sizes[1:], strict=False):
+    for inputs, outputs in itertools.pairwise(sizes):
         layers += [nn.Linear(inputs, outputs), ACTIVATIONS[network.activation]()]
     module = nn.Sequential(*layers[:-1])
     named = {name: torch.from_numpy(array) for name, array in to_named(network, flat).items()}

@@ -250,10 +250,12 @@ class ResumeTest(unittest.TestCase):
         save_model(folder / "model.pt", plan.network, plan.env, parameters, state, {})
         return folder / "model.pt"
 
-    def test_a_model_of_the_same_shape_gives_its_parameters(self):
+    def test_a_model_of_the_same_shape_gives_its_parameters_and_statistics(self):
         with tempfile.TemporaryDirectory() as folder:
             plan = prepare(self.config(init_from=str(self.model(Path(folder)))), environ={})
-            self.assertEqual(load_initial(plan).tolist(), list(range(plan.network.num_parameters)))
+            parameters, state = load_initial(plan)
+        self.assertEqual(parameters.tolist(), list(range(plan.network.num_parameters)))
+        self.assertEqual((state["mean"].tolist(), state["var"].tolist(), state["count"]), ([3.0], [4.0], 9.0))
 
 
 class ThreadsTest(unittest.TestCase):

@@ -1,5 +1,6 @@
 """The torch actor-critic against nn.Sequential and torch.distributions, and the rollout's side of it."""
 
+import itertools
 import unittest
 
 import numpy as np
@@ -44,7 +45,7 @@ class ReferenceModel:
         for trunk, outputs in (("actor", network.action_size), ("critic", 1)):
             sizes = [network.obs_size, *network.hidden_sizes, outputs]
             layers = []
-            for i, outs in zip(sizes, sizes[1:], strict=False):
+            for i, outs in itertools.pairwise(sizes):
                 layers += [nn.Linear(i, outs), ACTIVATIONS[network.activation]()]
             self.trunks[trunk] = nn.Sequential(*layers[:-1])
             own = {n.removeprefix(f"{trunk}."): tensor for n, tensor in named.items() if n.startswith(trunk)}

@@ -271,7 +271,7 @@ class MinibatchTest(unittest.TestCase):
             np.testing.assert_allclose(actor_rows[0], expected, atol=1e-6)
 
     def test_advantages_stay_as_they_are_if_told_so(self):
-        rows, actor_rows, rollout, _ = self.run_epochs(90, config(minibatch_size=90, normalize_advantages=False))
+        _, actor_rows, rollout, _ = self.run_epochs(90, config(minibatch_size=90, normalize_advantages=False))
         expected = -rollout["adv"][:, 0] * rollout["act"][:, 0, 0] / 90
         np.testing.assert_allclose(actor_rows[0], expected, rtol=1e-4, atol=1e-6)
 
