@@ -52,10 +52,10 @@ PEERS = {
     "cleanrl": Peer(("torch", MUJOCO)),
     "skrl": Peer(("skrl", "torch", MUJOCO)),
     "rsl_rl": Peer(("rsl-rl-lib", "torch", MUJOCO)),
-    "tianshou": Peer(("tianshou", MUJOCO), pinned=("torch",)),
+    "tianshou": Peer(("tianshou", MUJOCO)),
     "torchrl": Peer(("torchrl", MUJOCO)),
     "envpool": Peer(("envpool", "torch", MUJOCO)),
-    "sample_factory": Peer(("sample-factory", "mujoco<3"), pinned=("torch",)),
+    "sample_factory": Peer(("sample-factory", MUJOCO, "mujoco<3"), pinned=("torch",)),
 }
 PLOT = Peer(("matplotlib",))
 

@@ -112,6 +112,11 @@ class InitialisationTest(unittest.TestCase):
         np.testing.assert_array_equal(self.flat, again)
         self.assertFalse(np.allclose(self.flat, other))
 
+    def test_no_orientation_is_preferred(self):
+        generator = np.random.default_rng(0)
+        firsts = [initial_parameters(self.network, generator, 0.0)[0] for _ in range(200)]
+        self.assertLess(abs(np.sign(firsts).mean()), 5 / np.sqrt(200))  # 5 sigma
+
     def test_categorical_head_has_no_log_std(self):
         network = NetworkSpec(6, "categorical", 3, (8,), "tanh")
         self.assertNotIn("log_std", to_named(network, initial_parameters(network, np.random.default_rng(0), -0.5)))

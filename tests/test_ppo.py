@@ -355,7 +355,7 @@ class KlTest(unittest.TestCase):
         self.assertEqual(self.epochs(target_kl=1e-6, update_backend="torch"), 1.0)
 
     def test_kl_of_the_last_epoch_is_reported(self):
-        ppo = learner(config(num_epochs=20, learning_rate=0.01, target_kl=0.05))
+        ppo = learner(config(num_epochs=20, learning_rate=0.003, target_kl=0.05))
         metrics = train(ppo, rollout_of(ppo))
         self.assertGreater(metrics["train/approx_kl"], 0.05)
         self.assertTrue(1 < metrics["train/epochs"] < 20)

@@ -122,9 +122,9 @@ class GradientTest(unittest.TestCase):
 
 class TrainingTest(unittest.TestCase):
     def test_parameters_after_fifty_minibatches_equal_autograd_s(self):
-        every_option_twice = itertools.product((NETWORKS[3], NETWORKS[18]), OPTIONS.items())
-        every_network_once = zip(NETWORKS, itertools.cycle(OPTIONS.items()))
-        for network, (name, options) in (*every_option_twice, *every_network_once):
+        every_option = itertools.product((NETWORKS[3], NETWORKS[18]), OPTIONS.items())
+        every_network = zip(NETWORKS, itertools.cycle(OPTIONS.items()))
+        for network, (name, options) in (*every_option, *every_network):
             with self.subTest(name, network=network):
                 samples = random_batch(network, 100)
                 trainings = both(network, options)
