@@ -139,10 +139,11 @@ def _status_of(error: Exception) -> int | None:
     from ddp_ppo.config import ConfigError
     from ddp_ppo.distributed import CollectiveError
     from ddp_ppo.env_errors import EnvError
+    from ddp_ppo.finite import NonFiniteError
 
     if isinstance(error, ConfigError | CheckpointError | EnvError):
         return EXIT_USER_ERROR
-    return EXIT_FAILURE if isinstance(error, ActorError | CollectiveError) else None
+    return EXIT_FAILURE if isinstance(error, ActorError | CollectiveError | NonFiniteError) else None
 
 
 def _write_json(options: argparse.Namespace, result: dict[str, Any]) -> None:

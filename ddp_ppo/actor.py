@@ -27,7 +27,7 @@ from numpy.typing import NDArray
 from ddp_ppo.annotate import REWARD_CLIP, Discounting
 from ddp_ppo.envs import make_batch_env
 from ddp_ppo.episodes import EVAL_BLOCK, Episode, run_block
-from ddp_ppo.finite import NotFinite, first_in_annotations, first_in_steps
+from ddp_ppo.finite import NonFiniteError, NotFinite, first_in_annotations, first_in_steps
 from ddp_ppo.gae import accumulate_backwards
 from ddp_ppo.moments import RmsState, compute_batch_moments
 from ddp_ppo.networks import NetworkSpec
@@ -75,10 +75,6 @@ class ActorJob:
     normalize_reward: bool
     assistant: str
     assistant_settings: Any
-
-
-class NonFiniteError(ValueError):
-    """The first value of a rollout that is not finite: what it is, which environment, step and column."""
 
 
 class Actor:

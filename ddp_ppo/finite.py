@@ -19,6 +19,10 @@ _STEP_FIELDS = {"obs": "observation", "act": "action", "reward": "reward", "fina
 _ANNOTATIONS = {"value": "value", "final_value": "final value", "logp": "logp", "adv": "advantage", "ret": "return"}
 
 
+class NonFiniteError(ValueError):
+    """The first value that is not finite: what it is and where it arose."""
+
+
 class NotFinite(NamedTuple):
     """Where the first value that is not finite stands.
 

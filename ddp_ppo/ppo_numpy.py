@@ -17,6 +17,7 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
+from ddp_ppo.finite import NonFiniteError
 from ddp_ppo.policy import ActorCritic
 from ddp_ppo.ppo_gradient import LossSettings, Report, Samples
 from ddp_ppo.ppo_torch import ADAM_BETAS, Batch, EpochStats, OptimizerState
@@ -79,6 +80,8 @@ class NumpyUpdate:
         self._average_gradient(self._gradient_tensor)
         gradient, exp_avg, exp_avg_sq, scratch = self._gradient, self._exp_avg, self._exp_avg_sq, self._scratch
         norm = math.sqrt(float(gradient @ gradient))
+        if not math.isfinite(norm):
+            raise NonFiniteError(f"the norm of the gradient is {norm}; no step was taken with it")
         limit = self._settings.max_grad_norm
         clip = 1.0 if limit is None else min(1.0, limit / (norm + 1e-6))
         beta1, beta2 = ADAM_BETAS

@@ -5,6 +5,7 @@ Shapes: N samples of a round, n samples of a mini-batch, D observation size, A a
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
@@ -16,6 +17,7 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from ddp_ppo.distributions import LOG_RATIO_MAX
+from ddp_ppo.finite import NonFiniteError
 from ddp_ppo.policy import ActorCritic
 from ddp_ppo.ppo_gradient import LossSettings
 
@@ -143,7 +145,11 @@ class TorchUpdate:
             sums[-1] += grad_norm
             num_minibatches += 1
         sums[-1] /= num_minibatches
-        return EpochStats(*sums.tolist())
+        stats = EpochStats(*sums.tolist())
+        for name, value in stats._asdict().items():
+            if not math.isfinite(value):
+                raise NonFiniteError(f"the {name} of an epoch is {value}; no step was taken with it")
+        return stats
 
     def _step(self, batch: Batch) -> tuple[Losses, Tensor]:
         self._policy.flat.grad = None
@@ -155,5 +161,7 @@ class TorchUpdate:
         grad_norm = torch.linalg.vector_norm(gradient)
         if self._settings.max_grad_norm is not None:
             gradient.mul_((self._settings.max_grad_norm / (grad_norm + 1e-6)).clamp(max=1.0))
+        # Without waiting for the device: a gradient that is not finite moves nothing, and the epoch's end reports it.
+        torch.where(grad_norm.isfinite(), gradient, torch.zeros_like(gradient), out=gradient)
         self._adam.step()
         return losses, grad_norm

@@ -29,6 +29,7 @@ from ddp_ppo.config import Config, save_effective
 from ddp_ppo.distributed import Learners, average_metrics
 from ddp_ppo.episodes import evaluation_seeds
 from ddp_ppo.events import EventLog
+from ddp_ppo.finite import NonFiniteError
 from ddp_ppo.metrics import Console, CsvLog, TensorBoardLog, progress_line
 from ddp_ppo.moments import RmsState, empty_rms_state, merge_rms_states
 from ddp_ppo.networks import initial_parameters
@@ -193,10 +194,7 @@ class _Run:
             started = time.perf_counter()
             data = self._collect()
             sampled = time.perf_counter()
-            self.learner.set_obs_rms_state(data.obs_rms_state)
-            _, metrics = self.learner.train_step(
-                data.rollout, round_index=self.round, num_rounds=plan.num_rounds, reward_scale=data.reward_scale
-            )
+            metrics = self._train(data)
             trained = time.perf_counter()
             self.round += 1
             metrics, stop_signal = self._sync(data.stats, metrics)
@@ -238,6 +236,19 @@ class _Run:
             if self.round and self.plan.topology.num_learners == 1:  # several would have to gather
                 self._checkpoint()
             raise
+
+    def _train(self, data: Sampled) -> dict[str, float]:
+        self.learner.set_obs_rms_state(data.obs_rms_state)
+        try:
+            _, metrics = self.learner.train_step(
+                data.rollout, round_index=self.round, num_rounds=self.plan.num_rounds, reward_scale=data.reward_scale
+            )
+        except NonFiniteError as error:
+            where = f"rank {self.plan.topology.rank}, round {self.round + 1}: {error}"
+            if self.is_first:
+                self.events.write("non_finite", round_index=self.round, what=where)
+            raise NonFiniteError(f"{where}; the last checkpoint is intact") from None
+        return metrics
 
     def _frozen(self) -> Frozen:
         """The policy as it is now, to sample or evaluate with."""
