@@ -15,6 +15,7 @@ import numpy as np
 
 from ddp_ppo.actor_pool import ActorError, ActorPool
 from ddp_ppo.config import Config
+from ddp_ppo.episodes import EVAL_BLOCK
 from ddp_ppo.networks import NetworkSpec
 from tests.process import FIXTURE, FolderTestCase, actor_jobs
 
@@ -72,7 +73,8 @@ class AnswersTest(PoolTestCase):
 
     def test_evaluations_come_in_the_order_of_the_seeds(self):
         _, pool = self.pool("SeedLength", num_actors=2)
-        seeds = [5, 1, 9, 2, 3, 7, 2, 4, 30, 1]  # 3 blocks for 2 actors
+        seeds = [5, 1, 9, 2, 3, 7, 2, 4, 30, 1, 8, 6, 2]
+        self.assertGreater(len(seeds), 2 * EVAL_BLOCK)  # more blocks than actors
         episodes = pool.evaluate(seeds)
         self.assertEqual([(e.seed, e.length, e.episode_return) for e in episodes], [(s, s, s) for s in seeds])
         self.assertEqual([e.length for e in pool.evaluate([6])], [6])

@@ -109,9 +109,11 @@ class SeedsTest(unittest.TestCase):
         self.assertEqual(len(set(seeds)), 50)
         self.assertFalse(set(seeds) & set(evaluation_seeds(2, 50)))
 
-    def test_blocks_hold_four_seeds_and_the_last_one_the_rest(self):
-        self.assertEqual(blocks_of(range(10)), [[0, 1, 2, 3], [4, 5, 6, 7], [8, 9]])
-        self.assertEqual(blocks_of([1, 2, 3, 4]), [[1, 2, 3, 4]])
+    def test_blocks_hold_as_many_seeds_as_environments_and_the_last_one_the_rest(self):
+        blocks = blocks_of(range(2 * EVAL_BLOCK + 1))
+        self.assertEqual([len(block) for block in blocks], [EVAL_BLOCK, EVAL_BLOCK, 1])
+        self.assertEqual(sum(blocks, []), [*range(2 * EVAL_BLOCK + 1)])
+        self.assertEqual(blocks_of(range(EVAL_BLOCK)), [[*range(EVAL_BLOCK)]])
         self.assertEqual(blocks_of([]), [])
 
 
