@@ -233,7 +233,12 @@ class Actor:
             self._eval_env = make_batch_env(num_envs=EVAL_BLOCK, **job.env_arguments)
             self._eval_policy = _load_attribute(job.policy)(job.network, job.env, EVAL_BLOCK, 1)
         self._eval_policy.load(self._published("parameters", slot), self._obs_rms_state(slot))
-        return run_block(self._eval_env, self._eval_policy, seeds)
+        training_streams = random.getstate(), np.random.get_state()
+        _seed_global_generators(seeds[0])
+        episodes = run_block(self._eval_env, self._eval_policy, seeds)
+        random.setstate(training_streams[0])
+        np.random.set_state(training_streams[1])
+        return episodes
 
     def assist(self) -> None:
         """Helps the learner until it has trained the round."""

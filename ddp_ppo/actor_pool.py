@@ -231,6 +231,7 @@ class ActorPool:
             ActorError: it was lost before it was ready, or too many have been lost.
         """
         if member.state is None or not self._restarts_left:
+            member.process.kill()  # it may hang; closing should not wait for it
             raise ActorError(what)
         self._restarts_left -= 1
         self._on_restart(f"{what}; it is started anew, {self._restarts_left} more restarts")

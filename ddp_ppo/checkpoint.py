@@ -83,6 +83,16 @@ def find_checkpoint(place: Path) -> tuple[Path, dict[str, Any], list[str]]:
     raise CheckpointError("; ".join([f"{place}: no checkpoint to resume from", *skipped]))
 
 
+def is_checkpoint(path: Path) -> bool:
+    """Whether a path is a run folder, a checkpoints folder or a file that is named like a checkpoint."""
+    return path.is_dir() or _NAME.fullmatch(path.name) is not None
+
+
+def network_of(content: dict[str, Any]) -> NetworkSpec:
+    """The network whose parameters a checkpoint or a model's spec holds."""
+    return NetworkSpec(**{**content["network"], "hidden_sizes": tuple(content["network"]["hidden_sizes"])})
+
+
 def _checkpoints(folder: Path) -> list[Path]:
     """Newest first."""
     numbers = {path: match[1] for path in folder.glob("checkpoint_*.pt") if (match := _NAME.fullmatch(path.name))}
@@ -134,7 +144,7 @@ def load_model(path: Path) -> tuple[NetworkSpec, EnvSpec, FloatArray, RmsState |
     try:
         content = torch.load(path, map_location="cpu", weights_only=True)
         spec = content["spec"]
-        network = NetworkSpec(**{**spec["network"], "hidden_sizes": tuple(spec["network"]["hidden_sizes"])})
+        network = network_of(spec)
         named = {name: tensor.numpy() for name, tensor in (content["actor"] | content["critic"]).items()}
         parameters = from_named(network, named)
         env, state = EnvSpec(**spec["env"]), _to_arrays(content["obs_rms_state"])

@@ -8,6 +8,7 @@ from __future__ import annotations
 import csv
 import io
 import math
+import os
 import shutil
 import sys
 import time
@@ -107,24 +108,31 @@ class Console:
     def say(self, text: str) -> None:
         """A line that stays."""
         self._end_line()
-        print(text, file=self._stream, flush=True)
+        self._write(f"{text}\n")
 
     def progress(self, text: str, *, keep: bool) -> None:
         """The round's line; `keep` leaves it on a terminal too."""
         if not self._is_terminal:
-            print(text, file=self._stream, flush=True)
+            self._write(f"{text}\n")
             return
         width = shutil.get_terminal_size().columns - 1  # a wrapped line could not be overwritten
-        self._stream.write(f"\r\x1b[2K{text if keep else text[:width]}")
-        self._stream.flush()
+        self._write(f"\r\x1b[2K{text if keep else text[:width]}")
         self._is_line_open = True
         if keep:
             self._end_line()
 
     def _end_line(self) -> None:
         if self._is_line_open:
-            self._stream.write("\n")
+            self._write("\n")
             self._is_line_open = False
+
+    def _write(self, text: str) -> None:
+        try:
+            self._stream.write(text)
+            self._stream.flush()
+        except BrokenPipeError:  # whoever read along has gone; the run goes on
+            self._stream = open(os.devnull, "w")  # noqa: SIM115
+            os.dup2(self._stream.fileno(), sys.stdout.fileno())
 
 
 def progress_line(row: Mapping[str, float], *, num_rounds: int, recent_return: float, seconds_left: float) -> str:

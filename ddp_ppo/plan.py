@@ -13,7 +13,7 @@ from typing import Any
 
 import torch
 
-from ddp_ppo.checkpoint import CheckpointError, find_checkpoint, load_model
+from ddp_ppo.checkpoint import CheckpointError, find_checkpoint, is_checkpoint, load_model, network_of
 from ddp_ppo.config import Config, ConfigError, warnings
 from ddp_ppo.envs import describe_env
 from ddp_ppo.moments import RmsState, empty_rms_state
@@ -138,16 +138,22 @@ def _find_resumed(config: Config, network: NetworkSpec) -> tuple[tuple[Path, dic
     if not place.exists():
         raise CheckpointError(f"resume: {place} does not exist")
     path, content, skipped = find_checkpoint(place)
-    saved = NetworkSpec(**{**content["network"], "hidden_sizes": tuple(content["network"]["hidden_sizes"])})
+    saved = network_of(content)
     if saved != network:
         raise CheckpointError(f"resume: {path} has another shape: it holds {saved}, this configuration needs {network}")
     return (path, content), [*skipped, f"resuming from {path} after round {content['round']}"]
 
 
 def load_initial(plan: Plan) -> tuple[FloatArray, RmsState]:
-    """The parameters [P] and the statistics of observations in the model that `init_from` names."""
+    """The parameters [P] and the statistics of observations in the model or checkpoint that `init_from` names."""
     assert plan.config.init_from is not None
-    network, _, parameters, state, _ = load_model(Path(plan.config.init_from))
+    path = Path(plan.config.init_from)
+    if is_checkpoint(path):
+        _, content, _ = find_checkpoint(path)
+        network = network_of(content)
+        parameters, state = content["ranks"][0]["learner"]["parameters"], content["obs_rms_state"]
+    else:
+        network, _, parameters, state, _ = load_model(path)
     if network != plan.network:
         raise CheckpointError(
             f"init_from: {plan.config.init_from} has another shape: it holds {network}, "

@@ -19,7 +19,7 @@ from ddp_ppo.episodes import Episode
 from ddp_ppo.moments import RmsState
 from ddp_ppo.plan import Plan, env_arguments
 from ddp_ppo.ppo import PPO, loss_settings
-from ddp_ppo.protocols import FloatArray
+from ddp_ppo.protocols import FloatArray, PlainState
 from ddp_ppo.rollout import Rollout, SharedBlock, slot_name
 
 _VARIANCE_FLOOR = 1e-8
@@ -65,6 +65,7 @@ class Sampler:
         self._frozen: list[tuple[RmsState | None, float]] = [(None, 1.0)] * plan.num_slots
         self._in_flight: int | None = None  # round that the actors are sampling or have sampled
         self._settled: list[dict[str, Any]] | None = None  # its statistics, once they are in
+        self._states: list[PlainState] | None = None
 
     def collect(self, round_index: int, now: Frozen) -> Sampled:
         """The rollout of this round; where sampling overlaps training it sets the actors to the next one too."""
@@ -74,11 +75,17 @@ class Sampler:
         self.settle()
         stats, self._settled, self._in_flight = self._settled, None, None
         assert stats is not None
+        self._states = self._pool.states
         if self._lag and round_index + 1 < self._plan.num_rounds:
             self._begin(round_index + 1, now)
         slot = round_index % len(self._rollouts)
         self._rollouts[slot].fill()
         return Sampled(self._rollouts[slot], stats, *self._frozen[slot])
+
+    @property
+    def states(self) -> list[PlainState]:
+        """Where the environments stood after the rollout that was collected last."""
+        return self._pool.states if self._states is None else self._states
 
     def settle(self) -> None:
         """Waits until no actor is sampling."""

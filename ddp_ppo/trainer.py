@@ -355,7 +355,7 @@ class _Run:
 
     def _checkpoint(self) -> None:
         """Gathers every rank's state and writes it as one file on rank 0."""
-        states = self.learners.gather({"learner": self.learner.state_dict(), "actors": self.pool.states})
+        states = self.learners.gather({"learner": self.learner.state_dict(), "actors": self.sampler.states})
         if not self.is_first:
             return
         assert self.folder is not None

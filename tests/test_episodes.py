@@ -112,7 +112,7 @@ class SeedsTest(unittest.TestCase):
     def test_blocks_hold_as_many_seeds_as_environments_and_the_last_one_the_rest(self):
         blocks = blocks_of(range(2 * EVAL_BLOCK + 1))
         self.assertEqual([len(block) for block in blocks], [EVAL_BLOCK, EVAL_BLOCK, 1])
-        self.assertEqual(sum(blocks, []), [*range(2 * EVAL_BLOCK + 1)])
+        self.assertEqual([seed for block in blocks for seed in block], [*range(2 * EVAL_BLOCK + 1)])
         self.assertEqual(blocks_of(range(EVAL_BLOCK)), [[*range(EVAL_BLOCK)]])
         self.assertEqual(blocks_of([]), [])
 

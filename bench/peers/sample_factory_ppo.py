@@ -1,6 +1,7 @@
 """Sample Factory: synchronous PPO with two rollout workers; HalfCheetah-v4, as it needs a Gymnasium without v5.
 
-Observations and returns are normalised by the library. Rounds are timed where the runner hears of them.
+Observations and returns are normalised by the library. A mini-batch holds whole segments of trajectories there, so a
+segment is at most one mini-batch long and advantages reach no further. Rounds are timed where the runner hears of them.
 """
 
 import gymnasium
@@ -43,7 +44,7 @@ def settings(work: Work) -> dict:
         "worker_num_splits": 1,
         "batched_sampling": False,
         "train_for_env_steps": work.steps,
-        "rollout": work.rollout_length,
+        "rollout": min(work.rollout_length, work.minibatch_size),
         "recurrence": 1,
         "use_rnn": False,
         "batch_size": work.minibatch_size,
@@ -85,9 +86,8 @@ def main() -> None:
     parser, _ = parse_sf_args(words)
     cfg = parse_full_cfg(parser, words)
     for key, value in settings(work).items():
-        if key not in cfg:
-            raise KeyError(key)
-        cfg[key] = value
+        getattr(cfg, key)  # refuses a name that the library does not know
+        setattr(cfg, key, value)
     cfg, runner = make_runner(cfg)
     runner.register_observer(Rounds(stopwatch))
     if runner.init() != 0 or runner.run() != 0:
