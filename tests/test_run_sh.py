@@ -60,7 +60,7 @@ class RunShTest(unittest.TestCase):
 
     def test_help_lists_every_command_and_sets_nothing_up(self):
         done = self.run_sh("--help")
-        for command in ("train", "plan", "check", "evaluate", "play", "export", "report", "compare", "bench", "test"):
+        for command in ("train", "plan", "settings", "test"):
             self.assertIn(f" {command} ", done.stdout.replace("\n", " "))
         self.assertFalse((self.project / ".venv").exists())
 
@@ -82,7 +82,7 @@ class RunShTest(unittest.TestCase):
 
     def test_without_a_config_the_default_one_trains_with_the_overrides(self):
         train, config = self.project / "train.py", self.project / "configs/half_cheetah.yaml"
-        self.assertEqual(self.started(), f"started OMP=1 OPENBLAS=1 {train} {config}")
+        self.assertEqual(self.started(), f"started OMP= OPENBLAS= {train} {config}")
         self.assertTrue(self.started("seed=3", "num_gpus=2").endswith(f"{train} {config} seed=3 num_gpus=2"))
 
     def test_paths_are_relative_to_the_current_folder_also_through_a_link(self):
@@ -103,8 +103,7 @@ class RunShTest(unittest.TestCase):
                 self.assertEqual(torchrun in line, expected > 1, line)
 
     def test_a_thread_count_of_the_user_stands(self):
-        self.assertIn("OMP=4 OPENBLAS= ", self.started(OMP_NUM_THREADS="4"))
-        self.assertIn("OMP=1 OPENBLAS=2 ", self.started(OPENBLAS_NUM_THREADS="2"))
+        self.assertIn("OMP=4 OPENBLAS=2 ", self.started(OMP_NUM_THREADS="4", OPENBLAS_NUM_THREADS="2"))
 
     def test_shell_scripts_parse(self):
         for path in (ROOT / "run.sh", ROOT / ".ci" / "run"):

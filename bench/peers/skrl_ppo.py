@@ -70,7 +70,9 @@ mode = gymnasium.vector.AutoresetMode.SAME_STEP
 env = wrap_env(gymnasium.vector.SyncVectorEnv(make, autoreset_mode=mode))
 spaces = {"observation_space": env.observation_space, "action_space": env.action_space}
 agent = TimedPPO(
-    models={name: kind(**spaces, state_space=None, device="cpu") for name, kind in (("policy", Policy), ("value", Value))},
+    models={
+        name: kind(**spaces, state_space=None, device="cpu") for name, kind in (("policy", Policy), ("value", Value))
+    },
     memory=RandomMemory(memory_size=work.rollout_length, num_envs=work.num_envs, device="cpu"),
     cfg={
         "rollouts": work.rollout_length,
