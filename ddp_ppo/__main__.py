@@ -67,8 +67,11 @@ def _run_training(options: argparse.Namespace) -> int:
     one_thread = {name: "1" for name in _ONE_THREAD[1:] if name not in os.environ}
     os.environ.update(one_thread)
     from ddp_ppo.config import load_config
+    from ddp_ppo.processes import die_with_parent
     from ddp_ppo.trainer import train
 
+    if "TORCHELASTIC_RUN_ID" in os.environ:
+        die_with_parent()  # torchrun's workers outlive an agent that is killed
     config = load_config(options.config, options.overrides)
     result = train(config, environ=dict(os.environ))
     if result.folder is None or int(os.environ.get("RANK", "0")) != 0:
@@ -140,10 +143,11 @@ def _status_of(error: Exception) -> int | None:
     from ddp_ppo.distributed import CollectiveError
     from ddp_ppo.env_errors import EnvError
     from ddp_ppo.finite import NonFiniteError
+    from ddp_ppo.sync import ConsistencyError
 
     if isinstance(error, ConfigError | CheckpointError | EnvError):
         return EXIT_USER_ERROR
-    return EXIT_FAILURE if isinstance(error, ActorError | CollectiveError | NonFiniteError) else None
+    return EXIT_FAILURE if isinstance(error, ActorError | CollectiveError | ConsistencyError | NonFiniteError) else None
 
 
 def _write_json(options: argparse.Namespace, result: dict[str, Any]) -> None:

@@ -8,13 +8,9 @@ Shapes: T rollout_length, B environments of the learner, K environments of this 
 
 from __future__ import annotations
 
-import ctypes
 import importlib
-import os
 import random
 import signal
-import sys
-import threading
 import time
 import traceback
 from dataclasses import dataclass
@@ -31,6 +27,7 @@ from ddp_ppo.finite import NonFiniteError, NotFinite, first_in_annotations, firs
 from ddp_ppo.gae import accumulate_backwards
 from ddp_ppo.moments import RmsState, compute_batch_moments
 from ddp_ppo.networks import NetworkSpec
+from ddp_ppo.processes import die_with_parent
 from ddp_ppo.protocols import BatchEnv, EnvSpec, PlainState
 from ddp_ppo.rollout import Arrays, SharedBlock, slot_name
 from ddp_ppo.seeding import Purpose, integer_seed, stream
@@ -260,7 +257,9 @@ def actor_main(job: ActorJob, connection: Connection) -> None:
 
     Answers ("ready", state), ("done", result) or ("error", (summary, traceback)).
     """
-    _follow_parent()
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # signals are for the learner to act on
+    signal.signal(signal.SIGTERM, signal.SIG_IGN)
+    die_with_parent()
     try:
         actor = Actor(job)
         connection.send(("ready", actor.save()))
@@ -271,25 +270,6 @@ def actor_main(job: ActorJob, connection: Connection) -> None:
         pass  # the learner is gone, nobody is left to tell
     except Exception as error:
         connection.send(("error", (f"{type(error).__name__}: {error}", traceback.format_exc())))
-
-
-def _follow_parent() -> None:
-    """Leaves signals to the learner, and makes this process die with it, however it dies."""
-    signal.signal(signal.SIGINT, signal.SIG_IGN)
-    signal.signal(signal.SIGTERM, signal.SIG_IGN)
-    parent = os.getppid()
-    if sys.platform == "linux":
-        ctypes.CDLL(None).prctl(1, signal.SIGKILL)  # PR_SET_PDEATHSIG
-        if os.getppid() != parent:
-            os._exit(1)
-    else:
-        threading.Thread(target=_watch_parent, args=(parent,), daemon=True).start()
-
-
-def _watch_parent(parent: int) -> None:
-    while os.getppid() == parent:
-        time.sleep(1.0)
-    os._exit(1)
 
 
 def _seed_global_generators(seed: int) -> None:

@@ -8,6 +8,7 @@ for ever.
 from __future__ import annotations
 
 import datetime
+import os
 from collections.abc import Sequence
 from typing import Any
 
@@ -34,12 +35,30 @@ class Learners:
         if self.num_learners > 1:
             if self._device.type == "cuda":
                 torch.cuda.set_device(self._device)
+            self._form_group(topology.backend, datetime.timedelta(seconds=timeout_seconds))
+
+    def _form_group(self, backend: str, timeout: datetime.timedelta) -> None:
+        """Meets the others at torchrun's store, under a name of this attempt: addresses of an earlier one are dead."""
+        environ = os.environ
+        has_agent_store = environ.get("TORCHELASTIC_USE_AGENT_STORE") == "True"
+        is_host = self.rank == 0 and not has_agent_store
+        try:
+            address, port = environ["MASTER_ADDR"], int(environ["MASTER_PORT"])
+            store = dist.TCPStore(  # type: ignore[attr-defined]
+                address, port, is_master=is_host, timeout=timeout, wait_for_workers=False
+            )
+            attempt = f"ddp_ppo/{environ.get('TORCHELASTIC_RESTART_COUNT', '0')}"
             dist.init_process_group(
-                topology.backend,
+                backend,
+                store=dist.PrefixStore(attempt, store),  # type: ignore[attr-defined]
                 rank=self.rank,
                 world_size=self.num_learners,
-                timeout=datetime.timedelta(seconds=timeout_seconds),
+                timeout=timeout,
             )
+        except RuntimeError as error:
+            raise CollectiveError(
+                f"rank {self.rank}: the learners did not come together: {_first_line(error)}"
+            ) from error
 
     def __enter__(self) -> Learners:
         return self
@@ -91,7 +110,7 @@ class Learners:
         except RuntimeError as error:
             raise CollectiveError(
                 f"rank {self.rank}: {collective.__name__} failed, another learner is gone or late "
-                f"(collective_timeout_seconds): {str(error).splitlines()[0]}"
+                f"(collective_timeout_seconds): {_first_line(error)}"
             ) from error
 
 
@@ -111,3 +130,7 @@ def average_metrics(per_learner: Sequence[dict[str, float]], weights: Sequence[f
         total = sum(weight for _, weight in pairs)
         averages[name] = sum(value * weight for value, weight in pairs) / total if total else float("nan")
     return averages
+
+
+def _first_line(error: RuntimeError) -> str:
+    return str(error).splitlines()[0].split(" This is typically")[0]

@@ -14,7 +14,7 @@ class EventLog:
     def __init__(self, path: Path) -> None:
         self._file = open(path, "a")  # noqa: SIM115 - lives as long as the run
 
-    def write(self, kind: str, *, round_index: int, **details: Any) -> None:
+    def write(self, kind: str, round_index: int, **details: Any) -> None:
         """Adds one event with the time and the number of rounds done."""
         event = {"time": time.strftime("%Y-%m-%dT%H:%M:%S%z"), "round": round_index, "event": kind, **details}
         self._file.write(json.dumps(event) + "\n")

@@ -92,6 +92,10 @@ class TensorBoardLog:
         value = Summary.Value(tag=tag, metadata=metadata, tensor=tensor)
         self._writer.add_event(Event(step=env_steps, summary=Summary(value=[value]), wall_time=time.time()))
 
+    def flush(self) -> None:
+        """Puts everything on disk."""
+        self._writer.flush()
+
     def close(self) -> None:
         """Flushes and closes the file."""
         self._writer.close()

@@ -22,7 +22,7 @@ from ddp_ppo.ppo import PPO, resolve_update_backend
 from ddp_ppo.ppo_workers import num_gradient_workers, shared_shapes
 from ddp_ppo.protocols import EnvSpec, FloatArray
 from ddp_ppo.rollout import Field, block_bytes, rollout_shapes, slot_name
-from ddp_ppo.run_folder import latest_run, require_writable
+from ddp_ppo.run_folder import latest_run, require_writable, run_of_launch
 from ddp_ppo.topology import TrainingTopology, resolve_training_topology
 
 
@@ -102,7 +102,7 @@ def prepare(config: Config, *, environ: Mapping[str, str]) -> Plan:
     network = NetworkSpec.for_env(env, config.hidden_sizes, config.activation)
     if config.policy_backend == "numpy" or config.update_backend == "numpy":
         _require_cpu(config, topology)
-    resumed, notes = _find_resumed(config, network)
+    resumed, notes = _find_resumed(config, network, environ)
     num_rounds = config.num_rounds(max(1, topology.num_learners))
     num_threads = learner_threads(config, topology, environ)
     plan = Plan(
@@ -129,10 +129,14 @@ def env_arguments(config: Config) -> dict[str, Any]:
     }
 
 
-def _find_resumed(config: Config, network: NetworkSpec) -> tuple[tuple[Path, dict[str, Any]] | None, list[str]]:
-    if config.resume is None:
+def _find_resumed(
+    config: Config, network: NetworkSpec, environ: Mapping[str, str]
+) -> tuple[tuple[Path, dict[str, Any]] | None, list[str]]:
+    place = run_of_launch(config, environ)
+    if place is None and config.resume is None:
         return None, []
-    place = latest_run(config) if config.resume == "auto" else Path(config.resume)
+    if place is None:
+        place = latest_run(config) if config.resume == "auto" else Path(str(config.resume))
     if place is None:
         return None, [f"resume=auto: no checkpoint of {config.name} in {config.output_dir}, a new run starts"]
     if not place.exists():

@@ -10,9 +10,12 @@ import fcntl
 import glob
 import os
 import time
+from collections.abc import Mapping
 from pathlib import Path
 
 from ddp_ppo.config import Config, ConfigError
+
+_LOCK_FILE = "lock"  # holds the launch that made it
 
 
 class RunFolder:
@@ -31,12 +34,14 @@ class RunFolder:
         self.model, self.best_model = path / "model.pt", path / "model_best.pt"
         self.latest_model = path.parent / f"model_{config.name}.pt"
         self.latest_best_model = path.parent / f"model_{config.name}_best.pt"
-        self._lock = os.open(path / "lock", os.O_RDWR | os.O_CREAT, 0o644)
+        self._lock = os.open(path / _LOCK_FILE, os.O_RDWR | os.O_CREAT, 0o644)
         try:
             fcntl.flock(self._lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError:
             os.close(self._lock)
             raise ConfigError(f"{path}: another run is alive in this folder; choose another run_name") from None
+        os.ftruncate(self._lock, 0)
+        os.write(self._lock, launch_name(os.environ).encode())
 
     @classmethod
     def create(cls, config: Config) -> RunFolder:
@@ -84,6 +89,23 @@ def require_writable(config: Config) -> None:
             raise ConfigError(f"{key}: {existing} is a file, so {place} cannot be a folder; choose another path")
         if not os.access(existing, os.W_OK | os.X_OK):
             raise ConfigError(f"{key}: {existing} is not writable; choose another path")
+
+
+def launch_name(environ: Mapping[str, str]) -> str:
+    """What tells one torchrun launch from another; the same for all of its attempts, empty without torchrun."""
+    run_id = environ.get("TORCHELASTIC_RUN_ID")
+    return f"{run_id}-{os.getppid()}" if run_id else ""
+
+
+def run_of_launch(config: Config, environ: Mapping[str, str]) -> Path | None:
+    """The folder that an earlier attempt of this torchrun launch (--max-restarts) has left a checkpoint in."""
+    if int(environ.get("TORCHELASTIC_RESTART_COUNT", "0")) == 0:
+        return None
+    name = launch_name(environ)
+    for mark in Path(config.output_dir).glob(f"*/{_LOCK_FILE}"):
+        if mark.read_text() == name and any(mark.parent.glob("checkpoints/checkpoint_*.pt")):
+            return mark.parent
+    return None
 
 
 def latest_run(config: Config) -> Path | None:

@@ -14,18 +14,19 @@ LAYERS = [
     for row in (
         "__main__ check evaluate play export report compare bench",
         "trainer",
+        "sync recorder",
         "sampler",
         "plan",
         "ppo ppo_torch ppo_numpy disco actor actor_pool distributed checkpoint metrics run_folder",
         "policy numpy_policy ppo_workers",
         "finite ppo_gradient networks rollout annotate episodes",
         "envs gymnasium_env mujoco_env mujoco_tasks mujoco_parts mujoco_physics mujoco_clock",
-        "anomalies events env_spaces env_state env_errors",
+        "anomalies events processes env_spaces env_state env_errors",
         "gae moments distributions seeding config topology protocols __init__",
     )
 ]
 LEARNERS = {"ppo", "ppo_torch", "ppo_numpy", "disco"}
-TORCH_FREE = set().union(*LAYERS[6:]) | {
+TORCH_FREE = set().union(*LAYERS[7:]) | {
     "numpy_policy",
     "ppo_workers",
     "actor",

@@ -24,21 +24,22 @@ MUJOCO = "gymnasium[mujoco]"
 
 @dataclass(frozen=True)
 class Peer:
-    """What a peer needs: packages, and which of them `constraints.txt` pins (None: all that it names)."""
+    """What a peer needs: packages, and which of them `constraints.txt` pins (None: all, those of dependencies too)."""
 
     packages: tuple[str, ...]
     pinned: tuple[str, ...] | None = None
 
 
+# The releases that these scripts were written for; what constraints.txt names is pinned there.
 PEERS = {
     "sb3": Peer(("stable-baselines3", MUJOCO)),
     "cleanrl": Peer(("torch", MUJOCO)),
-    "skrl": Peer(("skrl", "torch", MUJOCO)),
-    "rsl_rl": Peer(("rsl-rl-lib", "torch", MUJOCO)),
-    "tianshou": Peer(("tianshou", MUJOCO)),
-    "torchrl": Peer(("torchrl", MUJOCO)),
-    "envpool": Peer(("envpool", "torch", MUJOCO)),
-    "sample_factory": Peer(("sample-factory", MUJOCO, "mujoco<3"), pinned=("torch",)),
+    "skrl": Peer(("skrl==2.1.1", "torch", MUJOCO)),
+    "rsl_rl": Peer(("rsl-rl-lib==5.5.1", "torch", MUJOCO)),
+    "tianshou": Peer(("tianshou==2.0.1", MUJOCO), pinned=("torch", "gymnasium", "mujoco", "numpy")),
+    "torchrl": Peer(("torchrl==0.14.1", MUJOCO)),
+    "envpool": Peer(("envpool==1.2.5", "torch", MUJOCO)),
+    "sample_factory": Peer(("sample-factory==2.1.1", MUJOCO, "mujoco<3"), pinned=("torch",)),
 }
 PLOT = Peer(("matplotlib",))
 

@@ -1,0 +1,142 @@
+"""Everything that rank 0 writes down: CSV, TensorBoard, console, events, models and checkpoints.
+
+A file that cannot be written in mid-run (disk full, read-only) costs a warning and not the run. Other ranks have a
+`NullRecorder`.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Mapping
+from contextlib import ExitStack
+from dataclasses import asdict
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+from ddp_ppo.anomalies import Watch
+from ddp_ppo.checkpoint import copy_atomically, save_checkpoint, save_model
+from ddp_ppo.config import save_effective
+from ddp_ppo.events import EventLog
+from ddp_ppo.metrics import Console, CsvLog, TensorBoardLog, progress_line
+from ddp_ppo.plan import Plan, env_arguments
+from ddp_ppo.run_folder import RunFolder
+from ddp_ppo.sampler import Frozen
+
+
+class NullRecorder:
+    """Writes nothing; what every rank but the first has."""
+
+    path: Path | None = None
+
+    def __init__(self, console: Console) -> None:
+        self.console = console
+
+    def __enter__(self) -> NullRecorder:
+        return self
+
+    def __exit__(self, *error: object) -> None:
+        """Closes the files."""
+
+    def open_logs(self, round_index: int, env_steps: int) -> None:
+        """Opens the logs to go on after this round."""
+
+    def event(self, kind: str, round_index: int, what: str) -> None:
+        """Notes an event; other ranks show it at least."""
+        self.console.say(f"note: {what}")
+
+    def say(self, text: str) -> None:
+        """A line for the person who watches."""
+
+    def row(self, row: Mapping[str, float], *, seconds_left: float, is_last: bool) -> None:
+        """One round."""
+
+    def model(self, now: Frozen, about: dict[str, Any], *, is_best: bool) -> None:
+        """The policy as it is now, and as the best one so far."""
+
+    def checkpoint(self, round_index: int, content: dict[str, Any]) -> None:
+        """Everything to go on from."""
+
+
+class Recorder(NullRecorder):
+    """Rank 0's."""
+
+    def __init__(self, plan: Plan, console: Console) -> None:
+        super().__init__(console)
+        self._plan = plan
+        self._stack = ExitStack()
+        self._folder = self._stack.enter_context(_open_folder(plan))
+        self.path = self._folder.path
+        self._events = EventLog(self.path / "events.jsonl")
+        self._stack.callback(self._events.close)
+        self._watch = Watch()
+        self._warned: set[str] = set()
+        self._recent_return = math.nan
+
+    def __exit__(self, *error: object) -> None:
+        self._stack.close()
+
+    def open_logs(self, round_index: int, env_steps: int) -> None:
+        save_effective(self._plan.config, self._folder.path / "config.yaml")
+        self._csv = CsvLog(self._folder.metrics, after_round=round_index)
+        self._stack.callback(self._csv.close)
+        self._tensorboard = TensorBoardLog(self._folder.tensorboard, after_step=env_steps)
+        self._stack.callback(self._tensorboard.close)
+
+    def event(self, kind: str, round_index: int, what: str) -> None:
+        super().event(kind, round_index, what)
+        self._write("events.jsonl", partial(self._events.write, kind, round_index, what=what))
+
+    def say(self, text: str) -> None:
+        self.console.say(text)
+
+    def row(self, row: Mapping[str, float], *, seconds_left: float, is_last: bool) -> None:
+        round_index, env_steps = int(row["round"]), int(row["env_steps"])
+        self._write("metrics", lambda: self._csv.write(row))
+        self._tensorboard.write(row, env_steps)
+        for anomaly in self._watch.update(row):
+            self._write("events.jsonl", partial(self._events.write, "anomaly", round_index, **anomaly._asdict()))
+            self._tensorboard.write_text(f"anomaly/{anomaly.rule}", f"{anomaly.seen}: {anomaly.advice}", env_steps)
+            self.say(f"look: round {round_index}: {anomaly.rule}: {anomaly.seen} (check {anomaly.advice})")
+        if row["rollout/episodes"]:
+            self._recent_return = row["rollout/episode_return_mean"]
+        line = progress_line(
+            row, num_rounds=self._plan.num_rounds, recent_return=self._recent_return, seconds_left=seconds_left
+        )
+        self.console.progress(line, keep=is_last or not math.isnan(row["eval/return_mean"]))
+        if is_last and math.isnan(self._recent_return):
+            self.say("note: no episode has ended so far; max_episode_steps would end them after so many steps")
+
+    def model(self, now: Frozen, about: dict[str, Any], *, is_best: bool) -> None:
+        plan, folder = self._plan, self._folder
+        state = now.obs_rms_state if plan.config.normalize_obs else None
+        about = {"config": plan.config.name, "seed": plan.config.seed, **about}
+        about["env_arguments"] = env_arguments(plan.config)
+        places = [(folder.model, folder.latest_model)]
+        places += [(folder.best_model, folder.latest_best_model)] if is_best else []
+        for path, latest in places:
+            self._write(path.name, partial(save_model, path, plan.network, plan.env, now.parameters, state, about))
+            self._write(latest.name, partial(copy_atomically, path, latest))
+
+    def checkpoint(self, round_index: int, content: dict[str, Any]) -> None:
+        content = {"network": asdict(self._plan.network), **content}
+        keep = self._plan.config.keep_checkpoints
+        self._tensorboard.flush()
+        self._write("checkpoint", lambda: save_checkpoint(self._folder.checkpoints, round_index, content, keep))
+
+    def _write(self, what: str, write: Callable[[], object]) -> None:
+        """Writes, or warns once and lets the run go on; what was written before stays as it is."""
+        try:
+            write()
+            self._warned.discard(what)
+        except OSError as error:
+            if what not in self._warned:
+                self._warned.add(what)
+                self.say(f"warning: cannot write {what}: {error}; the run goes on, what was written before is intact")
+
+
+def _open_folder(plan: Plan) -> RunFolder:
+    if plan.resumed is None:
+        return RunFolder.create(plan.config)
+    path = plan.resumed[0].parent
+    return RunFolder(path.parent if path.name == "checkpoints" else path, plan.config)
