@@ -157,39 +157,58 @@ def from_named(spec: NetworkSpec, named: Mapping[str, NDArray[Any]]) -> FloatArr
     return flat
 
 
+class Activation(NamedTuple):
+    """An activation in NumPy, with what it maps to 1: the value that keeps a column of ones alive."""
+
+    forward: Callable[[FloatArray, FloatArray], object]  # x, out
+    before_one: float
+
+
 def _elu(x: FloatArray, out: FloatArray) -> None:
     negative = np.expm1(np.minimum(x, 0.0))
     np.maximum(x, 0.0, out=out)
     out += negative
 
 
-NUMPY_ACTIVATIONS: dict[str, Callable[[FloatArray, FloatArray], object]] = {
-    "tanh": lambda x, out: np.tanh(x, out=out),
-    "relu": lambda x, out: np.maximum(x, 0.0, out=out),
-    "elu": lambda x, out: _elu(x, out),
+NUMPY_ACTIVATIONS = {
+    "tanh": Activation(np.tanh, 20.0),  # tanh(20) is 1 in float32
+    "relu": Activation(lambda x, out: np.maximum(x, 0.0, out=out), 1.0),
+    "elu": Activation(_elu, 1.0),
 }
 
 
 class NumpyMlp:
-    """Forward pass of one trunk for a fixed number of rows, all memory allocated once."""
+    """Forward pass of one trunk for a fixed number of rows, all memory allocated once.
+
+    Hidden layers carry a last column of ones for the bias of the next one. A weight column that is zero but for the
+    bias makes it, so that every product and activation runs over whole contiguous arrays.
+    """
 
     def __init__(self, layers: tuple[Layer, ...], activation: str, num_rows: int) -> None:
         self._layers = layers
-        self._activate = NUMPY_ACTIVATIONS[activation]
+        self._activation = NUMPY_ACTIVATIONS[activation]
         self.input = np.ones((num_rows, layers[0].inputs + 1), np.float32)  # [M, D + 1], the last column stays 1
-        self._inputs = [self.input] + [np.ones((num_rows, layer.outputs + 1), np.float32) for layer in layers[:-1]]
-        self._hidden = [array[:, :-1] for array in self._inputs[1:]]
-        self._blocks: list[FloatArray] = []
+        widths = [layer.outputs + 1 for layer in layers[:-1]]
+        self._weights = [np.zeros((layer.inputs + 1, layer.outputs + 1), np.float32) for layer in layers[:-1]]
+        for weight in self._weights:
+            weight[-1, -1] = self._activation.before_one
+        self._last = np.zeros((layers[-1].inputs + 1, layers[-1].outputs), np.float32)
+        self._hidden = [
+            (weight, np.empty((num_rows, width), np.float32))
+            for weight, width in zip(self._weights, widths, strict=True)
+        ]
 
     def load(self, flat: FloatArray) -> None:
-        """Uses these parameters [P]; views, not copies, so the vector must not change during a rollout."""
-        self._blocks = [layer.view(flat) for layer in self._layers]
+        """Takes a copy of these parameters [P]."""
+        for layer, weight in zip(self._layers, self._weights, strict=False):
+            weight[:, :-1] = layer.view(flat)
+        self._last[:] = self._layers[-1].view(flat)
 
     def forward(self, out: FloatArray) -> None:
-        """Maps `input` [M, D + 1], filled by the caller, to out [M, outputs]."""
-        x = self.input
-        for hidden, following, block in zip(self._hidden, self._inputs[1:], self._blocks, strict=False):
-            np.matmul(x, block, out=hidden)
-            self._activate(hidden, hidden)
-            x = following
-        np.matmul(x, self._blocks[-1], out=out)
+        """Maps `input` [M, D + 1], filled by the caller, to out [M, outputs], which must be contiguous."""
+        x, activate = self.input, self._activation.forward
+        for weight, hidden in self._hidden:
+            np.dot(x, weight, hidden)
+            activate(hidden, hidden)
+            x = hidden
+        np.dot(x, self._last, out)

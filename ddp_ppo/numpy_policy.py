@@ -28,21 +28,24 @@ class Normalizer:
 
     def __init__(self, size: int) -> None:
         self.mean = np.zeros(size, np.float32)
-        self.inv_std = np.ones(size, np.float32)
-        self.clip = np.float32(np.inf)
+        self._padded_inv_std = np.ones(size + 1, np.float32)
+        self.inv_std = self._padded_inv_std[:-1]
+        self.clip = np.array(np.inf, np.float32)  # 0-d arrays are quicker to compute with than scalars
+        self._low = np.array(-np.inf, np.float32)
 
     def load(self, state: RmsState | None) -> None:
         """Freezes this state until the next call; None is the identity."""
         self.mean[:] = 0.0 if state is None else state["mean"]
         self.inv_std[:] = 1.0 if state is None else 1.0 / np.sqrt(state["var"] + _VARIANCE_FLOOR)
-        self.clip = np.float32(np.inf if state is None else OBS_CLIP)
+        self.clip[...] = np.inf if state is None else OBS_CLIP
+        self._low[...] = -self.clip
 
     def __call__(self, obs: FloatArray, out: FloatArray) -> None:
-        """Writes the normalised obs [..., D] to out [..., D]."""
-        np.subtract(obs, self.mean, out=out)
-        np.multiply(out, self.inv_std, out=out)
-        np.maximum(out, -self.clip, out=out)
-        np.minimum(out, self.clip, out=out)
+        """Writes the normalised obs [M, D] to out [M, D + 1], whose last column is 1 and stays so."""
+        np.subtract(obs, self.mean, out[:, :-1])
+        np.multiply(out, self._padded_inv_std, out)
+        np.maximum(out, self._low, out)
+        np.minimum(out, self.clip, out)
 
 
 class NumpyPolicy:
@@ -53,7 +56,6 @@ class NumpyPolicy:
         self._normalize = Normalizer(network.obs_size)
         self._actor = NumpyMlp(network.trunk("actor"), network.activation, num_envs)
         self._critic = NumpyMlp(network.trunk("critic"), network.activation, _ROWS)
-        self._obs = self._actor.input[:, :-1]
         self._is_gaussian = network.head == "gaussian"
         self._low = np.array(env.action_low, np.float32)
         self._high = np.array(env.action_high, np.float32)
@@ -65,7 +67,7 @@ class NumpyPolicy:
         self.outputs = np.empty((num_steps, num_envs, network.action_size), np.float32)
 
     def load(self, parameters: FloatArray, obs_rms_state: RmsState | None) -> None:
-        """Acts with these parameters [P] (a view: they must not change during the rollout) and this frozen state."""
+        """Acts with a copy of these parameters [P] and this frozen state."""
         self._normalize.load(obs_rms_state)
         self._actor.load(parameters)
         self._critic.load(parameters)
@@ -92,7 +94,7 @@ class NumpyPolicy:
             What the environment gets: the sample clipped to the bounds, or the choices; valid until the next call.
         """
         output = self.outputs[step]
-        self._normalize(obs, self._obs)
+        self._normalize(obs, self._actor.input)
         self._actor.forward(output)
         if self._is_gaussian:
             np.add(output, self._scaled_noise[step], out=act)
@@ -102,7 +104,7 @@ class NumpyPolicy:
 
     def mode(self, obs: FloatArray) -> NDArray[Any]:
         """The deterministic action for the environment: the clipped mean [K, A] or the likeliest choice [K]."""
-        self._normalize(obs, self._obs)
+        self._normalize(obs, self._actor.input)
         self._actor.forward(self._output)
         return self._clip(self._output) if self._is_gaussian else np.argmax(self._output, axis=-1)
 
@@ -122,7 +124,7 @@ class NumpyPolicy:
         block = np.empty((_ROWS, 1), np.float32)
         for start in range(0, len(obs), _ROWS):
             rows = obs[start : start + _ROWS]
-            self._normalize(rows, self._critic.input[: len(rows), :-1])
+            self._normalize(rows, self._critic.input[: len(rows)])
             self._critic.forward(block)
             values[start : start + len(rows)] = block[: len(rows)]
         return values[:, 0]

@@ -65,12 +65,6 @@ class Report(NamedTuple):
         return Report(*(array[start:stop] for array in self))
 
 
-class _Activation(NamedTuple):
-    forward: Callable[[FloatArray, FloatArray], object]
-    backward: Callable[[FloatArray, FloatArray], None]  # multiplies the gradient in place; uses the hidden units up
-    before_one: float  # what the activation maps to 1, for the column of ones
-
-
 def _tanh_backward(hidden: FloatArray, gradient: FloatArray) -> None:
     np.multiply(hidden, hidden, out=hidden)
     np.subtract(1.0, hidden, out=hidden)
@@ -87,11 +81,8 @@ def _elu_backward(hidden: FloatArray, gradient: FloatArray) -> None:
     np.multiply(gradient, hidden, out=gradient)
 
 
-_ACTIVATIONS = {
-    "tanh": _Activation(NUMPY_ACTIVATIONS["tanh"], _tanh_backward, 20.0),  # tanh(20) is 1 in float32
-    "relu": _Activation(NUMPY_ACTIVATIONS["relu"], _relu_backward, 1.0),
-    "elu": _Activation(NUMPY_ACTIVATIONS["elu"], _elu_backward, 1.0),
-}
+# Each multiplies the gradient in place and uses the hidden units up.
+_BACKWARD = {"tanh": _tanh_backward, "relu": _relu_backward, "elu": _elu_backward}
 
 
 class _Layers:
@@ -136,7 +127,8 @@ class PPOGradient:
         """Reads parameters [P] and writes gradient [P] at every call; both are views, never copied."""
         self._network = network
         self._settings = settings
-        self._activation = _ACTIVATIONS[network.activation]
+        self._activation = NUMPY_ACTIVATIONS[network.activation]
+        self._backward = _BACKWARD[network.activation]
         self._weights = _Layers(network, parameters)
         self._gradients = _Layers(network, gradient)
         self._head = self._gaussian if network.head == "gaussian" else self._categorical
@@ -170,7 +162,7 @@ class PPOGradient:
         np.matmul(d_output, weights.actor.T, out=work.gradient[-1][0])
         np.multiply(d_value, weights.critic[:, 0], out=work.gradient[-1][1])
         for depth in range(len(work.hidden) - 1, -1, -1):
-            activation.backward(work.hidden[depth], work.gradient[depth])
+            self._backward(work.hidden[depth], work.gradient[depth])
             inputs = work.hidden_transposed[depth - 1] if depth else samples.obs.T
             np.matmul(inputs, work.inside[depth], out=gradients.hidden[depth])
             if depth:

@@ -211,7 +211,7 @@ class ForwardTest(unittest.TestCase):
                             expected = sequential(network, flat, trunk)(torch.from_numpy(obs)).detach()
                             np.testing.assert_allclose(out, expected, rtol=1e-5, atol=2e-6)
 
-    def test_parameters_are_views_that_follow_the_vector(self):
+    def test_parameters_stay_those_that_were_loaded_until_the_next_load(self):
         network = NetworkSpec(1, "categorical", 2, (), "tanh")
         flat = linear_critic(network)
         mlp = NumpyMlp(network.trunk("critic"), "tanh", 1)
@@ -221,6 +221,9 @@ class ForwardTest(unittest.TestCase):
         mlp.forward(out)
         self.assertEqual(out[0, 0], 3.0)
         flat *= 2.0
+        mlp.forward(out)
+        self.assertEqual(out[0, 0], 3.0)
+        mlp.load(flat)
         mlp.forward(out)
         self.assertEqual(out[0, 0], 6.0)
 
