@@ -242,7 +242,7 @@ class Actor:
         job = self._job
         if self._assistant is None:
             factory = _load_attribute(job.assistant)
-            self._assistant = factory(self._arrays, job.network, job.actor_id, job.assistant_settings)
+            self._assistant = factory(self._arrays, job.network, job.assistant_settings)
         self._assistant.serve()
 
     def close(self) -> None:

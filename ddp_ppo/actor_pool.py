@@ -16,7 +16,7 @@ from dataclasses import dataclass, field
 from multiprocessing import resource_tracker
 from multiprocessing.connection import Connection, wait
 from multiprocessing.process import BaseProcess
-from typing import Any
+from typing import Any, NoReturn
 
 from ddp_ppo.actor import ActorJob, actor_main
 from ddp_ppo.episodes import Episode, blocks_of
@@ -85,7 +85,6 @@ class ActorPool:
         self._restarts_left = max_restarts
         self._on_restart = on_restart
         self._members: list[_Member] = []
-        self._assistants: list[_Member] = []
         self._doing = "starting"
         try:
             for job in jobs:
@@ -161,22 +160,36 @@ class ActorPool:
                 episodes += results
         return episodes
 
-    def begin_assist(self, num_assistants: int) -> None:
-        """Has the first actors help the learner while it trains."""
+    def begin_assist(self) -> None:
+        """Has the first actor help the learner while it trains."""
         self._doing = "assisting the learner"
-        self._assistants = self._members[:num_assistants]
-        for member in self._assistants:
-            self._send(member, ("assist",))
+        self._send(self._members[0], ("assist",))
 
     def end_assist(self) -> None:
-        """Waits until they have left the learner."""
-        self._gather(self._assistants)
+        """Waits until it has left the learner."""
+        self._gather(self._members[:1])
 
-    def check_assistants(self) -> None:
-        """Replaces assistants that are gone, while the learner waits for them by other means; errors as `sample`."""
-        for member in self._assistants:
-            if member.connection.poll():
-                self._receive(member)
+    def is_assistant_lost(self, seconds: float) -> bool:
+        """Whether the assistant is gone, or has kept the learner waiting for longer than the time limit.
+
+        Raises:
+            ActorError: it has failed.
+        """
+        member = self._members[0]
+        if seconds > self._timeout:
+            member.process.kill()
+        if not member.connection.poll():
+            return not member.process.is_alive()
+        kind, answer = "", None
+        with contextlib.suppress(EOFError, OSError):
+            kind, answer = member.connection.recv()
+        if kind == "error":
+            self._raise(member, answer)
+        return True
+
+    def replace_assistant(self) -> None:
+        """Starts a lost assistant anew; errors as `sample`."""
+        self._replace(self._members[0], self._epitaph(self._members[0]))
 
     def close(self) -> None:
         """Asks every actor to stop and makes sure that it has."""
@@ -219,10 +232,13 @@ class ActorPool:
             self._replace(member, self._epitaph(member))
             return []
         if kind == "error":
-            summary, trace = answer
-            raise ActorError(f"{self._place(member)} while {self._doing}: {summary}\n{trace}")
+            self._raise(member, answer)
         member.command = None
         return [answer]
+
+    def _raise(self, member: _Member, answer: Any) -> NoReturn:
+        summary, trace = answer
+        raise ActorError(f"{self._place(member)} while {self._doing}: {summary}\n{trace}")
 
     def _replace(self, member: _Member, what: str) -> None:
         """Starts a lost actor anew and has it repeat what it has not answered.

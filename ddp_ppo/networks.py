@@ -4,9 +4,8 @@ Publishing, averaging, clipping and Adam work on the flat vector; layers are vie
 need no torch. Source of the initialisation: Andrychowicz et al. 2020 (orthogonal, last actor layer x 0.01).
 
 Shapes: M rows, D observation size, H hidden units, A action size, P parameters. A layer is one block [inputs + 1,
-outputs] whose last row is the bias, so that a layer is a single matrix product with an input that ends in a 1. Layers
-alternate between actor and critic: where both have the same inputs, the two blocks are one array
-[2, inputs + 1, outputs].
+outputs] whose last row is the bias, so that a layer is a single matrix product with an input that ends in a 1. The
+vector holds the actor's layers, log_std, and then the critic's layers.
 """
 
 from __future__ import annotations
@@ -69,14 +68,16 @@ class NetworkSpec:
 
     @cached_property
     def layers(self) -> tuple[Layer, ...]:
-        """All layers in the order of the flat vector: actor and critic of each depth side by side."""
+        """All layers in the order of the flat vector."""
+        actor = self._trunk_layers("actor", self.action_size, 0)
+        return actor + self._trunk_layers("critic", 1, self.log_std_slice.stop)
+
+    def _trunk_layers(self, name: str, outputs: int, start: int) -> tuple[Layer, ...]:
         layers: list[Layer] = []
-        start, inputs = 0, self.obs_size
-        for depth, width in enumerate((*self.hidden_sizes, 0)):  # 0 stands for the outputs: A and 1
-            for trunk, outputs in (("actor", width or self.action_size), ("critic", width or 1)):
-                layers.append(Layer(f"{trunk}.{2 * depth}", inputs, outputs, start))
-                start += layers[-1].size
-            inputs = width
+        inputs = self.obs_size
+        for depth, width in enumerate((*self.hidden_sizes, outputs)):
+            layers.append(Layer(f"{name}.{2 * depth}", inputs, width, start))
+            start, inputs = start + layers[-1].size, width
         return tuple(layers)
 
     def trunk(self, name: Literal["actor", "critic"]) -> tuple[Layer, ...]:
@@ -86,20 +87,26 @@ class NetworkSpec:
     @cached_property
     def log_std_slice(self) -> slice:
         """Where log_std [A] lies in the flat vector; empty for a categorical head."""
-        start = self.layers[-1].start + self.layers[-1].size
+        last = self._trunk_layers("actor", self.action_size, 0)[-1]
+        start = last.start + last.size
         return slice(start, start + (self.action_size if self.head == "gaussian" else 0))
+
+    def part(self, name: Literal["actor", "critic"]) -> slice:
+        """Where the actor's parameters, log_std included, or the critic's lie in the flat vector."""
+        border = int(self.log_std_slice.stop)
+        return slice(0, border) if name == "actor" else slice(border, self.num_parameters)
 
     @property
     def num_parameters(self) -> int:
         """P."""
-        return int(self.log_std_slice.stop)
+        return self.layers[-1].start + self.layers[-1].size
 
 
 def initial_parameters(spec: NetworkSpec, generator: np.random.Generator, init_log_std: float) -> FloatArray:
     """Flat vector [P]: orthogonal weights (gain sqrt 2; last actor layer 0.01, last critic layer 1), zero biases."""
     flat = np.zeros(spec.num_parameters, np.float32)
     for layer in spec.layers:
-        is_last = layer in spec.layers[-2:]
+        is_last = layer in (spec.trunk("actor")[-1], spec.trunk("critic")[-1])
         gain = (0.01 if layer.name.startswith("actor") else 1.0) if is_last else math.sqrt(2.0)
         layer.view(flat)[:-1] = gain * _orthogonal(layer.inputs, layer.outputs, generator)
     flat[spec.log_std_slice] = init_log_std

@@ -19,7 +19,7 @@ from ddp_ppo.envs import describe_env
 from ddp_ppo.moments import RmsState, empty_rms_state
 from ddp_ppo.networks import NetworkSpec
 from ddp_ppo.ppo import PPO, resolve_update_backend
-from ddp_ppo.ppo_workers import num_gradient_workers, shared_shapes
+from ddp_ppo.ppo_workers import can_have_worker, shared_shapes, trained_shapes
 from ddp_ppo.protocols import EnvSpec, FloatArray
 from ddp_ppo.rollout import Field, block_bytes, rollout_shapes, slot_name
 from ddp_ppo.run_folder import latest_run, require_writable, run_of_launch
@@ -44,7 +44,7 @@ class Plan:
         """The arrays that this learner shares with its actors."""
         shapes: dict[str, tuple[str, tuple[int, ...]]] = {
             "progress": ("int64", (self.topology.num_actors,)),
-            "learner_parameters": ("float32", (self.network.num_parameters,)),
+            **trained_shapes(self.network),
         }
         in_each_slot: dict[str, tuple[str, tuple[int, ...]]] = {
             "parameters": ("float32", (self.network.num_parameters,)),
@@ -56,8 +56,8 @@ class Plan:
         }
         for slot in range(self.num_slots):
             shapes |= {slot_name(name, slot): shape for name, shape in in_each_slot.items()}
-        if self.num_gradient_workers:
-            shapes |= shared_shapes(self.network, self.num_samples, self.num_gradient_workers)
+        if self.has_critic_worker:
+            shapes |= shared_shapes(self.network, self.num_samples)
         return shapes
 
     @property
@@ -76,13 +76,13 @@ class Plan:
         return self.config.rollout_length * self.topology.num_envs
 
     @property
-    def num_gradient_workers(self) -> int:
-        """Idle actors that compute parts of each mini-batch beside the learner."""
+    def has_critic_worker(self) -> bool:
+        """Whether an idle actor trains the critic while the learner trains the actor."""
         backend = resolve_update_backend(self.config, self.topology.device.split(":")[0])
-        if backend != "numpy" or self.config.overlap:  # overlapping actors are not idle
-            return 0
-        minibatch_size = min(self.config.minibatch_size, self.num_samples)
-        return num_gradient_workers(minibatch_size, self.topology.num_actors, self.num_threads)
+        averages_gradients = self.config.sync_mode == "gradients" and self.topology.num_learners > 1
+        if backend != "numpy" or self.config.overlap or averages_gradients:  # overlapping actors are not idle
+            return False
+        return can_have_worker(self.topology.num_actors, self.num_threads)
 
 
 def prepare(config: Config, *, environ: Mapping[str, str]) -> Plan:
@@ -190,7 +190,7 @@ def plan_text(plan: Plan) -> str:
     device = "cpu" if topology.device == "cpu" else topology.device.split(":")[0] + ":0 .."
     actions = f"{env.action_size} continuous" if env.action_kind == "box" else f"{env.action_size} discrete"
     update = resolve_update_backend(config, topology.device.split(":")[0])
-    cores = plan.num_gradient_workers + 1 if update == "numpy" else plan.num_threads
+    cores = 1 + plan.has_critic_worker if update == "numpy" else plan.num_threads
     lines = [
         (
             "environment",

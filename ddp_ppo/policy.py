@@ -42,11 +42,17 @@ class ActorCritic(nn.Module):
         self.obs_mean: Tensor
         self.obs_inv_std: Tensor
         self.obs_clip: Tensor
+        actor, critic = network.trunk("actor"), network.trunk("critic")
+        self._num_actor_layers = len(actor)
+        log_std = network.log_std_slice
+        self._sizes = [
+            *(layer.size for layer in actor),
+            log_std.stop - log_std.start,
+            *(layer.size for layer in critic),
+        ]
         self.register_buffer("obs_mean", torch.zeros(network.obs_size))
         self.register_buffer("obs_inv_std", torch.ones(network.obs_size))
         self.register_buffer("obs_clip", torch.tensor(float("inf")))
-        self._sizes = [layer.size for layer in network.layers]
-        self._sizes.append(network.num_parameters - sum(self._sizes))
 
     def load_obs_rms_state(self, state: RmsState | None) -> None:
         """Freezes these statistics until the next call; None is the identity."""
@@ -62,11 +68,11 @@ class ActorCritic(nn.Module):
 
     def actor(self, normalized_obs: Tensor) -> Tensor:
         """Means or logits [..., A]."""
-        return self._trunk(0, self._blocks(), normalized_obs)
+        return self._trunk(self._parts()[0], normalized_obs)
 
     def critic(self, normalized_obs: Tensor) -> Tensor:
         """Values [...]."""
-        return self._trunk(1, self._blocks(), normalized_obs).squeeze(-1)
+        return self._trunk(self._parts()[2], normalized_obs).squeeze(-1)
 
     def logp(self, act: Tensor, output: Tensor) -> Tensor:
         """log-probability [...] of act given the actor's output [..., A]."""
@@ -77,26 +83,31 @@ class ActorCritic(nn.Module):
 
     def evaluate(self, normalized_obs: Tensor, act: Tensor) -> Evaluation:
         """log-probability and entropy of act and the value of the observation, with gradients to `flat`."""
-        blocks = self._blocks()
-        output = self._trunk(0, blocks, normalized_obs)
-        value = self._trunk(1, blocks, normalized_obs).squeeze(-1)
+        actor, log_std, critic = self._parts()
+        output = self._trunk(actor, normalized_obs)
+        value = self._trunk(critic, normalized_obs).squeeze(-1)
         if self.network.head == "categorical":
             log_probabilities = output.log_softmax(-1)
             logp = log_probabilities.gather(-1, act.unsqueeze(-1)).squeeze(-1)
             return Evaluation(logp, -(log_probabilities.exp() * log_probabilities).sum(-1), value)
-        log_std = blocks[-1]
         return Evaluation(gaussian_logp(act, output, log_std, log_std.exp()), gaussian_entropy(log_std), value)
 
-    def _blocks(self) -> list[Tensor]:
-        *blocks, log_std = torch.split(self.flat, self._sizes)
-        return [
-            block.view(layer.inputs + 1, layer.outputs)
-            for block, layer in zip(blocks, self.network.layers, strict=True)
-        ] + [log_std]
+    def _parts(self) -> tuple[list[Tensor], Tensor, list[Tensor]]:
+        """The actor's blocks, log_std and the critic's blocks; one split has one gradient, slices have one each."""
+        parts = torch.split(self.flat, self._sizes)
+        border = self._num_actor_layers
+        views = [
+            [block.view(-1, layer.outputs) for layer, block in zip(layers, blocks, strict=True)]
+            for layers, blocks in (
+                (self.network.trunk("actor"), parts[:border]),
+                (self.network.trunk("critic"), parts[border + 1 :]),
+            )
+        ]
+        return views[0], parts[border], views[1]
 
-    def _trunk(self, offset: int, blocks: list[Tensor], x: Tensor) -> Tensor:
+    def _trunk(self, blocks: list[Tensor], x: Tensor) -> Tensor:
         activation = _ACTIVATIONS[self.network.activation]
-        *hidden, last = blocks[offset:-1:2]
+        *hidden, last = blocks
         for block in hidden:
             x = activation(x @ block[:-1] + block[-1])
         return x @ last[:-1] + last[-1]

@@ -24,6 +24,7 @@ from ddp_ppo.gae import compute_gae
 from ddp_ppo.moments import RmsState
 from ddp_ppo.networks import NetworkSpec, hold_log_std
 from ddp_ppo.policy import ActorCritic
+from ddp_ppo.ppo_epoch import Trained
 from ddp_ppo.ppo_gradient import LossSettings
 from ddp_ppo.ppo_numpy import NumpyUpdate
 from ddp_ppo.ppo_torch import Batch, EpochStats, OptimizerState, TorchUpdate, Update
@@ -42,6 +43,11 @@ class Averaging(NamedTuple):
     is_per_minibatch: bool = False  # gradients are averaged, so every learner takes the same number of steps
 
 
+def fresh(parameters: NDArray[np.float32]) -> Trained:
+    """These parameters [P], with Adam at its beginning."""
+    return Trained(parameters, np.zeros_like(parameters), np.zeros_like(parameters), np.zeros((), np.float32))
+
+
 ALONE = Averaging()
 NO_TEAM = Team()
 
@@ -50,29 +56,26 @@ class PPO:
     """The PPO learner of one process."""
 
     annotate = "ddp_ppo.annotate:annotate_ppo"
-    assistant = "ddp_ppo.ppo_workers:GradientWorker"
+    assistant = "ddp_ppo.ppo_workers:CriticWorker"
 
     def __init__(
         self,
         config: Config,
         network: NetworkSpec,
-        parameters: NDArray[np.float32],
+        trained: Trained,
         *,
         device: torch.device,
         averaging: Averaging = ALONE,
         team: Team = NO_TEAM,
         rank: int = 0,
     ) -> None:
-        """Trains parameters [P] where they lie if the device is a CPU, a copy of them on any other device."""
+        """Trains `trained` where it lies if the device is a CPU, a copy of it on any other device."""
         self.config = config
         self.network = network
         self.device = device
-        self.policy = ActorCritic(network, torch.from_numpy(parameters).to(device))
-        self.optimizer = OptimizerState(
-            torch.zeros_like(self.policy.flat.data),
-            torch.zeros_like(self.policy.flat.data),
-            torch.zeros((), device=device),
-        )
+        vectors = [torch.from_numpy(array).to(device) for array in vars(trained).values()]
+        self.policy = ActorCritic(network, vectors[0])
+        self.optimizer = OptimizerState(*vectors[1:])
         self.learning_rate = config.learning_rate
         self._averaging = averaging
         self._rank = rank
@@ -129,19 +132,7 @@ class PPO:
         batch = self._load(updates)
         transfer_seconds = time.perf_counter() - started
         value_explained = explained_variance(batch.value, batch.ret)
-        self._update.load(batch)
-        generator = stream(config.seed, Purpose.SHUFFLE, self._rank, round_index)
-        epochs: list[EpochStats] = []
-        with self._update.session():
-            for epoch in range(config.num_epochs):
-                if epoch and config.recompute_advantages:
-                    batch = self._recompute_advantages(updates, batch, reward_scale)
-                    self._update.load(batch)
-                order = generator.permutation(buffer_size)
-                epochs.append(self._update.epoch(order, min(config.minibatch_size, buffer_size), self.learning_rate))
-                hold_log_std(self.network, self.policy.flat.data)
-                if self._is_kl_reached(epochs[-1].approx_kl):
-                    break
+        epochs = self._update.run(lambda: self._run_epochs(updates, batch, round_index, reward_scale))
         metrics = self._metrics(epochs, buffer_size)
         metrics["train/explained_variance"] = value_explained
         metrics["time/transfer_seconds"] = transfer_seconds
@@ -149,6 +140,24 @@ class PPO:
             self._adapt_learning_rate(self._averaging.scalar(epochs[-1].approx_kl))
         updates.clear()
         return self.policy.state_dict(), metrics
+
+    def _run_epochs(self, updates: Rollout, batch: Batch, round_index: int, reward_scale: float) -> list[EpochStats]:
+        """The epochs of a round until the last one or a KL stop; called again, it does the same again."""
+        config = self.config
+        self._update.load(batch)
+        generator = stream(config.seed, Purpose.SHUFFLE, self._rank, round_index)
+        num_samples = len(batch.adv)
+        epochs: list[EpochStats] = []
+        for epoch in range(config.num_epochs):
+            if epoch and config.recompute_advantages:
+                batch = self._recompute_advantages(updates, batch, reward_scale)
+                self._update.load(batch)
+            order = generator.permutation(num_samples)
+            epochs.append(self._update.epoch(order, min(config.minibatch_size, num_samples), self.learning_rate))
+            hold_log_std(self.network, self.policy.flat.data)
+            if self._is_kl_reached(epochs[-1].approx_kl):
+                break
+        return epochs
 
     def _load(self, updates: Rollout) -> Batch:
         with torch.no_grad():

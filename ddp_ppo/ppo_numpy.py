@@ -1,4 +1,4 @@
-"""PPO's gradient steps in NumPy: the hand-derived gradient of `ppo_gradient`, then Adam.
+"""PPO's gradient steps in NumPy: the hand-derived gradient of `ppo_gradient`, then Adam, alone or with a worker.
 
 `ppo_torch.TorchUpdate` is the definition; parameters agree within 1e-6 after 50 mini-batches. The policy's own flat
 vector and Adam state are trained through NumPy views of them.
@@ -8,23 +8,24 @@ Shapes: N samples of a round, P parameters.
 
 from __future__ import annotations
 
-import math
+import time
 from collections.abc import Callable
-from contextlib import AbstractContextManager
+from typing import TypeVar
 
 import numpy as np
 import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from ddp_ppo.finite import NonFiniteError
 from ddp_ppo.policy import ActorCritic
+from ddp_ppo.ppo_epoch import Part, Trained, run_epoch
 from ddp_ppo.ppo_gradient import LossSettings, Report, Samples
-from ddp_ppo.ppo_torch import ADAM_BETAS, Batch, EpochStats, OptimizerState
-from ddp_ppo.ppo_workers import GradientTeam, Team
-from ddp_ppo.protocols import FloatArray
+from ddp_ppo.ppo_torch import Batch, EpochStats, OptimizerState
+from ddp_ppo.ppo_workers import CriticTeam, Team, samples_of, shared_shapes
 
+Result = TypeVar("Result")
 ALONE = Team()
+_TRIAL_INTERVAL = 50  # rounds between two looks at the slower way
 
 
 class NumpyUpdate:
@@ -38,17 +39,30 @@ class NumpyUpdate:
         average_gradient: Callable[[Tensor], None],
         team: Team = ALONE,
     ) -> None:
+        """With a worker, policy and optimizer state lie in the arrays that the team shares."""
+        self._network = policy.network
         self._settings = settings
-        self._average_gradient = average_gradient
-        self._parameters: FloatArray = policy.flat.data.numpy()
-        self._exp_avg: FloatArray = optimizer.exp_avg.numpy()
-        self._exp_avg_sq: FloatArray = optimizer.exp_avg_sq.numpy()
-        self._step: FloatArray = optimizer.step.numpy()
-        self._gradient = np.zeros_like(self._parameters)
-        self._gradient_tensor = torch.from_numpy(self._gradient)
-        self._scratch = np.empty_like(self._parameters)
-        self._team = GradientTeam(policy.network, settings, self._parameters, self._gradient, team)
+        self._trained = Trained(
+            policy.flat.data.numpy(), optimizer.exp_avg.numpy(), optimizer.exp_avg_sq.numpy(), optimizer.step.numpy()
+        )
+        self._crew = CriticTeam(team) if team.has_worker else None
+        self._arrays = team.arrays
+        self._both = Part(policy.network, settings, self._trained)
+        self._actor = Part(policy.network, settings, self._trained, ("actor",))
+        gradient = torch.from_numpy(self._both.gradient)
+        self._average = lambda: average_gradient(gradient)
+        self._trial = _Trial()
+        self._team: CriticTeam | None = None  # in this round
         self._samples: Samples
+
+    def run(self, work: Callable[[], Result]) -> Result:
+        """Does the epochs of a round, with the worker where there is one and where that is quicker."""
+        self._team = self._crew if self._trial.is_with_worker() else None
+        start, first_step = time.perf_counter(), float(self._trained.step)
+        result = work() if self._team is None else self._team.run(work)
+        num_steps = float(self._trained.step) - first_step
+        self._trial.took((time.perf_counter() - start) / max(1.0, num_steps), self._team is not None)
+        return result
 
     def load(self, batch: Batch) -> None:
         """Takes the samples of a round; gives every observation its column of ones."""
@@ -57,48 +71,56 @@ class NumpyUpdate:
         with_one[:, :-1] = obs
         self._samples = Samples(with_one, *columns)
 
-    def session(self) -> AbstractContextManager[None]:
-        """Holds what a round's epochs need: the workers."""
-        return self._team.session()
-
     def epoch(self, order: NDArray[np.int64], minibatch_size: int, learning_rate: float) -> EpochStats:
         """One pass over all samples in this order [N]; they are gathered once, and reported on once at the end."""
-        num_samples = len(order)
-        samples, report = self._team.gather(self._samples, order)
-        norms = []
-        for start in range(0, num_samples, minibatch_size):
-            stop = min(start + minibatch_size, num_samples)
-            self._team.compute(start, stop)
-            norms.append(self._adam(learning_rate))
+        samples, report = self._gather(order)
+        if self._team is not None:
+            self._team.start_epoch(minibatch_size, learning_rate)
+        norms = run_epoch(
+            self._both if self._team is None else self._actor,
+            samples,
+            report,
+            minibatch_size=minibatch_size,
+            learning_rate=learning_rate,
+            first_step=float(self._trained.step) + 1.0,
+            exchange=self._team.exchange if self._team is not None else lambda squared_norm: squared_norm,
+            average=self._average,
+        )
+        if self._team is not None:
+            self._team.finish_epoch()
+        self._trained.step[...] += len(norms)
         return epoch_stats(samples.adv, report, self._settings.clip_range, float(np.mean(norms)))
 
-    def _adam(self, learning_rate: float) -> float:
-        """Averages and clips the gradient, then takes one Adam step (Kingma and Ba 2015); returns the norm.
+    def _gather(self, order: NDArray[np.int64]) -> tuple[Samples, Report]:
+        if self._team is None and len(self._arrays.get("update_adv", ())) != len(order):
+            shapes = shared_shapes(self._network, len(order))
+            self._arrays = {name: np.zeros(shape, dtype) for name, (dtype, shape) in shapes.items()}
+        samples, report = samples_of(self._arrays)
+        for source, target in zip(self._samples, samples, strict=True):
+            np.take(source, order, axis=0, out=target)
+        return samples, report
 
-        The factors are gathered so that each vector is passed over as seldom as possible.
-        """
-        self._average_gradient(self._gradient_tensor)
-        gradient, exp_avg, exp_avg_sq, scratch = self._gradient, self._exp_avg, self._exp_avg_sq, self._scratch
-        norm = math.sqrt(float(gradient @ gradient))
-        if not math.isfinite(norm):
-            raise NonFiniteError(f"the norm of the gradient is {norm}; no step was taken with it")
-        limit = self._settings.max_grad_norm
-        clip = 1.0 if limit is None else min(1.0, limit / (norm + 1e-6))
-        beta1, beta2 = ADAM_BETAS
-        self._step += 1.0
-        correction1 = 1.0 - beta1 ** float(self._step)
-        correction2 = math.sqrt(1.0 - beta2 ** float(self._step))
-        exp_avg *= beta1
-        exp_avg += np.multiply(gradient, clip * (1.0 - beta1), out=scratch)
-        exp_avg_sq *= beta2
-        np.multiply(gradient, gradient, out=scratch)
-        exp_avg_sq += np.multiply(scratch, clip * clip * (1.0 - beta2), out=scratch)
-        np.sqrt(exp_avg_sq, out=scratch)
-        scratch += self._settings.adam_eps * correction2
-        np.divide(exp_avg, scratch, out=scratch)
-        scratch *= learning_rate * correction2 / correction1
-        self._parameters -= scratch
-        return norm
+
+class _Trial:
+    """Chooses between training alone and with the worker by what a gradient step took last with either.
+
+    Both give the same bits. With a core for each process the worker halves the time; where other programs take the
+    cores, two processes that wait for each other in every mini-batch are slower than one.
+    """
+
+    def __init__(self) -> None:
+        self._seconds: dict[bool, float] = {}
+        self._round = 0
+
+    def is_with_worker(self) -> bool:
+        self._round += 1
+        if len(self._seconds) < 2:
+            return True not in self._seconds
+        quicker = self._seconds[True] < self._seconds[False]
+        return quicker != (self._round % _TRIAL_INTERVAL == 0)
+
+    def took(self, seconds: float, is_with_worker: bool) -> None:
+        self._seconds[is_with_worker] = seconds
 
 
 def epoch_stats(adv: NDArray[np.float32], report: Report, clip_range: float, grad_norm: float) -> EpochStats:

@@ -7,9 +7,8 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
-from typing import NamedTuple, Protocol
+from typing import NamedTuple, Protocol, TypeVar
 
 import numpy as np
 import torch
@@ -19,9 +18,10 @@ from torch import Tensor
 from ddp_ppo.distributions import LOG_RATIO_MAX
 from ddp_ppo.finite import NonFiniteError
 from ddp_ppo.policy import ActorCritic
+from ddp_ppo.ppo_epoch import ADAM_BETAS
 from ddp_ppo.ppo_gradient import LossSettings
 
-ADAM_BETAS = (0.9, 0.999)
+Result = TypeVar("Result")
 
 
 class Batch(NamedTuple):
@@ -61,8 +61,8 @@ class Update(Protocol):
     def load(self, batch: Batch) -> None:
         """Takes the samples of a round."""
 
-    def session(self) -> AbstractContextManager[None]:
-        """Holds what a round's epochs need."""
+    def run(self, work: Callable[[], Result]) -> Result:
+        """Does the epochs of a round: calls `work`, again from its start if it has to."""
 
     def epoch(self, order: NDArray[np.int64], minibatch_size: int, learning_rate: float) -> EpochStats:
         """One pass over all samples in this order [N], a gradient step every minibatch_size samples."""
@@ -128,9 +128,9 @@ class TorchUpdate:
         """Takes the samples of a round."""
         self._batch = batch
 
-    def session(self) -> AbstractContextManager[None]:
-        """Needs nothing."""
-        return nullcontext()
+    def run(self, work: Callable[[], Result]) -> Result:
+        """Does the epochs of a round."""
+        return work()
 
     def epoch(self, order: NDArray[np.int64], minibatch_size: int, learning_rate: float) -> EpochStats:
         """One pass over all samples in this order [N]; nothing waits for the device before the end of it."""

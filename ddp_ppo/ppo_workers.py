@@ -1,182 +1,223 @@
-"""Idle actors as gradient workers: while a learner trains, each of them computes a part of every mini-batch.
+"""The critic's part of the update in another process: an idle actor trains it while the learner trains the actor's.
 
-Learner and workers share the samples of an epoch in their order, one gradient vector for each worker, and a few
-counters. The learner announces a mini-batch by raising the ticket; a worker answers by copying it. Both wait by
-looking again and again, since a mini-batch is shorter than a wake-up by the kernel; a wait that gets long yields the
-core. The order of the stores is kept by x86 processors and by no others, so only those get workers. Torch-free.
+Each process keeps its part of the parameters, of the gradient and of Adam's moments in its own cache; a mini-batch
+costs one exchange of two numbers. Both wait for it by looking again and again, since it comes sooner than a wake-up by
+the kernel would; a wait that gets long yields the core. The order of the stores is kept by x86 processors and by no
+others, so only those have a worker. Torch-free.
 
-Who writes: the learner everything but `gradients` and `answers`, and samples only while no ticket is open; worker w
-gradients[w], answers[w] and its own rows of the report, between a ticket and its answer.
+Who writes: the learner the samples, `update_control` and `update_rate` between two epochs, and the actor's part; the
+worker the critic's part, `update_error` and its own entries of `update_norms` and `update_seen`.
 
-Shapes: N samples of a round, n of a mini-batch, W workers, D observation size, A action size, P parameters.
+Shapes: N samples of a round, D observation size, A action size, P parameters.
 """
 
 from __future__ import annotations
 
+import math
 import os
 import platform
 import time
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
-from typing import NamedTuple
+from collections.abc import Callable
+from typing import Any, NamedTuple, TypeVar
 
-import numpy as np
-from numpy.typing import NDArray
-
+from ddp_ppo.finite import NonFiniteError
 from ddp_ppo.networks import NetworkSpec
-from ddp_ppo.ppo_gradient import LossSettings, PPOGradient, Report, Samples
-from ddp_ppo.protocols import FloatArray
+from ddp_ppo.ppo_epoch import Part, Trained, run_epoch
+from ddp_ppo.ppo_gradient import LossSettings, Report, Samples
 from ddp_ppo.rollout import Arrays
 
-MIN_ROWS = 128  # of a mini-batch for each process; below, waiting costs more than it saves
-_CLOSED = -1  # the ticket that ends a worker's service
-_TICKET, _START, _STOP, _COUNTERS = 0, 1, 2, 8
-_LOOKS_BEFORE_YIELD = 2000  # about 50 us
-_CHECK_SECONDS = 1.0
-
+Result = TypeVar("Result")
 Shapes = dict[str, tuple[str, tuple[int, ...]]]
+
+_LEARNER, _WORKER = 0, 1
+_EPOCH, _MINIBATCH_SIZE, _FIRST_STEP = 0, 1, 2  # of update_control
+_CLOSED = -1  # the epoch that ends a worker's service
+_LOOKS_BEFORE_YIELD = 2000  # about 100 us
+_CHECK_SECONDS = 1.0
+_LINE = 8  # 64 bytes: what one process writes and the other looks at lies in cache lines of their own
+
+
+class WorkerLostError(Exception):
+    """The worker is gone; its part of the round is lost with it."""
 
 
 class Team(NamedTuple):
-    """How a learner reaches its workers; the default is a learner without any."""
+    """How a learner reaches its worker; the default is a learner that trains alone."""
 
-    arrays: Arrays = {}  # those of `shared_shapes`  # noqa: RUF012 - never written to
-    num_workers: int = 0
-    begin: Callable[[], None] = lambda: None  # makes the workers enter `GradientWorker.serve`
-    end: Callable[[], None] = lambda: None  # waits until they have left it
-    check: Callable[[], None] = lambda: None  # raises if one of them is gone
-
-
-def num_gradient_workers(minibatch_size: int, num_actors: int, num_threads: int) -> int:
-    """Workers that are worth having: W."""
-    if platform.machine() not in ("x86_64", "AMD64"):
-        return 0
-    return max(0, min(num_actors, num_threads - 1, minibatch_size // MIN_ROWS - 1))
+    arrays: Arrays = {}  # of `shared_shapes` and `trained_shapes`  # noqa: RUF012 - never written to
+    has_worker: bool = False
+    begin: Callable[[], None] = lambda: None  # makes the worker enter `CriticWorker.serve`
+    end: Callable[[], None] = lambda: None  # waits until it has left
+    is_lost: Callable[[float], bool] = lambda seconds: False  # after waiting so long; raises where it failed
+    replace: Callable[[], None] = lambda: None  # starts a lost worker anew and makes it enter `serve`
 
 
-def shared_shapes(network: NetworkSpec, num_samples: int, num_workers: int) -> Shapes:
-    """Name -> (dtype, shape) of what learner and workers share."""
+def can_have_worker(num_actors: int, num_threads: int) -> bool:
+    """Whether the critic's part goes to another process."""
+    return platform.machine() in ("x86_64", "AMD64") and num_actors >= 1 and num_threads >= 2
+
+
+def trained_shapes(network: NetworkSpec) -> Shapes:
+    """Name -> (dtype, shape) of what the update changes."""
+    size = network.num_parameters
+    return {f"trained_{name}": ("float32", (size,)) for name in ("parameters", "exp_avg", "exp_avg_sq")} | {
+        "trained_step": ("float32", ())
+    }
+
+
+def shared_shapes(network: NetworkSpec, num_samples: int) -> Shapes:
+    """Name -> (dtype, shape) of what learner and worker share besides."""
     is_gaussian = network.head == "gaussian"
     samples: Shapes = {
         "obs": ("float32", (num_samples, network.obs_size + 1)),
         "act": ("float32", (num_samples, network.action_size)) if is_gaussian else ("int64", (num_samples,)),
-        **{name: ("float32", (num_samples,)) for name in Samples._fields[2:]},
+        **{name: ("float32", (num_samples,)) for name in (*Samples._fields[2:], *Report._fields)},
     }
     return {
         **{f"update_{name}": shape for name, shape in samples.items()},
-        **{f"update_{name}": ("float32", (num_samples,)) for name in Report._fields},
-        "update_gradients": ("float32", (num_workers, network.num_parameters)),
-        "update_counters": ("int64", (_COUNTERS,)),
-        "update_answers": ("int64", (num_workers, _COUNTERS)),
+        "update_norms": ("float64", (2, 2, _LINE)),  # process, parity of the mini-batch
+        "update_seen": ("int64", (2, _LINE)),  # mini-batches (learner, worker) and epochs (worker) of the round
+        "update_control": ("int64", (_LINE,)),
+        "update_rate": ("float64", (_LINE,)),
     }
 
 
-def _samples_of(arrays: Arrays) -> tuple[Samples, Report]:
+def trained_of(arrays: Arrays) -> Trained:
+    """The arrays of `trained_shapes`."""
+    return Trained(*(arrays[f"trained_{name}"] for name in ("parameters", "exp_avg", "exp_avg_sq", "step")))
+
+
+def samples_of(arrays: Arrays) -> tuple[Samples, Report]:
+    """The samples of an epoch and what is reported of them."""
     return (
         Samples(*(arrays[f"update_{name}"] for name in Samples._fields)),
         Report(*(arrays[f"update_{name}"] for name in Report._fields)),
     )
 
 
-def _part(start: int, stop: int, index: int, count: int) -> tuple[int, int]:
-    """Rows of part `index` of `count` parts of a mini-batch."""
-    size = stop - start
-    return start + size * index // count, start + size * (index + 1) // count
+class _Exchange:
+    """Adds the two squared norms of a mini-batch, seen from one of the processes.
+
+    Neither can be two mini-batches ahead of the other, so two places for the norms are enough.
+    """
+
+    def __init__(self, arrays: Arrays, own: int, check: Callable[[float], None]) -> None:
+        norms = arrays["update_norms"]
+        other = 1 - own
+        self._own = [norms[own, 0].data, norms[own, 1].data]
+        self._other = [norms[other, 0].data, norms[other, 1].data]
+        self._seen: Any = arrays["update_seen"][own].data
+        self._other_seen: Any = arrays["update_seen"][other].data
+        self._check = check
+
+    def __call__(self, squared_norm: float) -> float:
+        number = self._seen[0] + 1
+        self._own[number % 2][0] = squared_norm
+        self._seen[0] = number
+        wait_until(lambda: self._other_seen[0] >= number, self._check)
+        return float(squared_norm + self._other[number % 2][0])
 
 
-class GradientTeam:
-    """The learner's side: computes its own part of each mini-batch and adds the workers' parts."""
+class CriticTeam:
+    """The learner's side of one update in two processes."""
 
-    def __init__(
-        self, network: NetworkSpec, settings: LossSettings, parameters: FloatArray, gradient: FloatArray, team: Team
-    ) -> None:
-        """Parameters [P] lie in the shared block where there are workers; gradient [P] is written by `compute`."""
-        self._network = network
+    def __init__(self, team: Team) -> None:
         self._team = team
-        self._gradient = gradient
-        self._ppo = PPOGradient(network, settings, parameters, gradient)
-        self._num_gathered = 0
-        self._arrays = team.arrays or {"update_counters": np.zeros(_COUNTERS, np.int64), "update_answers": np.zeros(0)}
-        self._ticket = 0
-        self._counters = memoryview(self._arrays["update_counters"].data)
-        self._answers = [memoryview(answer) for answer in self._arrays["update_answers"]]
+        arrays = team.arrays
+        self._trained = trained_of(arrays)
+        self._control: Any = arrays["update_control"].data
+        self._rate: Any = arrays["update_rate"].data
+        self._seen = arrays["update_seen"]
+        self._epochs_done: Any = arrays["update_seen"][_WORKER].data
+        self.exchange = _Exchange(arrays, _LEARNER, self._check)
 
-    @contextmanager
-    def session(self) -> Iterator[None]:
-        """Has the workers serve while it lasts: one round."""
-        self._ticket = self._counters[_TICKET] = 0
-        for answer in self._answers:
-            answer[0] = 0
+    def run(self, work: Callable[[], Result]) -> Result:
+        """Does the epochs of a round with the worker; begins again from the start where it is lost on the way."""
+        state = [array.copy() for array in vars(self._trained).values()]
+        self._reset()
         self._team.begin()
-        try:
-            yield
-        finally:
-            self._counters[_TICKET] = _CLOSED
-        self._team.end()
+        while True:
+            try:
+                result = work()
+                self._control[_EPOCH] = _CLOSED
+                self._team.end()
+                return result
+            except WorkerLostError:
+                self._reset()
+                for array, saved in zip(vars(self._trained).values(), state, strict=True):
+                    array[...] = saved
+                self._team.replace()
+            except BaseException:
+                self._control[_EPOCH] = _CLOSED
+                raise
 
-    def gather(self, samples: Samples, order: NDArray[np.int64]) -> tuple[Samples, Report]:
-        """Puts the samples of an epoch into their order [N], once for all mini-batches."""
-        if self._num_gathered != len(order):
-            self._samples, self._report = self._memory(len(order))
-            self._num_gathered = len(order)
-        for source, target in zip(samples, self._samples, strict=True):
-            np.take(source, order, axis=0, out=target)
-        return self._samples, self._report
+    def start_epoch(self, minibatch_size: int, learning_rate: float) -> None:
+        """Sets the worker to the gathered samples."""
+        self._control[_MINIBATCH_SIZE] = minibatch_size
+        self._control[_FIRST_STEP] = int(self._trained.step) + 1
+        self._rate[0] = learning_rate
+        self._control[_EPOCH] += 1
 
-    def _memory(self, num_samples: int) -> tuple[Samples, Report]:
-        if self._team.num_workers:
-            return _samples_of(self._arrays)
-        shapes = shared_shapes(self._network, num_samples, 0)
-        return _samples_of({name: np.zeros(shape, dtype) for name, (dtype, shape) in shapes.items()})
+    def finish_epoch(self) -> None:
+        """Waits for the worker's last step."""
+        wait_until(lambda: self._epochs_done[1] == self._control[_EPOCH], self._check)
 
-    def compute(self, start: int, stop: int) -> None:
-        """Writes the gradient of the mini-batch start .. stop-1 of the gathered samples."""
-        count = self._team.num_workers + 1
-        self._ticket += 1
-        self._counters[_START], self._counters[_STOP] = start, stop
-        self._counters[_TICKET] = self._ticket
-        own_start, own_stop = _part(start, stop, 0, count)
-        own, report = self._samples.rows(own_start, own_stop), self._report.rows(own_start, own_stop)
-        self._ppo.compute(own, report, stop - start)
-        for worker in range(count - 1):
-            _wait_for(self._answers[worker], self._ticket, self._team.check)
-            self._gradient += self._arrays["update_gradients"][worker]
+    def _reset(self) -> None:
+        self._control[_EPOCH] = 0
+        self._seen[:] = 0
+
+    def _check(self, seconds: float) -> None:
+        if self._team.is_lost(seconds):
+            raise WorkerLostError
 
 
-class GradientWorker:
-    """A worker's side, in an actor's process."""
+class CriticWorker:
+    """The worker's side, in an actor's process."""
 
-    def __init__(self, arrays: Arrays, network: NetworkSpec, index: int, settings: LossSettings) -> None:
-        self._index = index
-        self._count = len(arrays["update_gradients"]) + 1
-        self._samples, self._report = _samples_of(arrays)
-        self._counters = memoryview(arrays["update_counters"].data)
-        self._answer = memoryview(arrays["update_answers"][index])
-        self._ppo = PPOGradient(network, settings, arrays["learner_parameters"], arrays["update_gradients"][index])
+    def __init__(self, arrays: Arrays, network: NetworkSpec, settings: LossSettings) -> None:
+        self._part = Part(network, settings, trained_of(arrays), ("critic",))
+        self._samples, self._report = samples_of(arrays)
+        self._control: Any = arrays["update_control"].data
+        self._rate: Any = arrays["update_rate"].data
+        self._seen: Any = arrays["update_seen"][_WORKER].data
+        self._exchange = _Exchange(arrays, _WORKER, self._leave_if_closed)
 
     def serve(self) -> None:
-        """Computes this worker's part of every mini-batch until the learner closes the round."""
-        ticket = self._answer[0] + 1  # not 1 where a lost worker is being replaced in the middle of a round
-        while _wait_for(self._counters, ticket, lambda: None) != _CLOSED:
-            start, stop = self._counters[_START], self._counters[_STOP]
-            own_start, own_stop = _part(start, stop, self._index + 1, self._count)
-            own, report = self._samples.rows(own_start, own_stop), self._report.rows(own_start, own_stop)
-            self._ppo.compute(own, report, stop - start)
-            self._answer[0] = ticket
-            ticket += 1
+        """Trains the critic's part of every epoch until the learner closes the round."""
+        while True:
+            wait_until(lambda: self._control[_EPOCH] not in (0, self._seen[1]), lambda seconds: None)
+            epoch = self._control[_EPOCH]
+            if epoch == _CLOSED:
+                return
+            try:
+                run_epoch(
+                    self._part,
+                    self._samples,
+                    self._report,
+                    minibatch_size=self._control[_MINIBATCH_SIZE],
+                    learning_rate=self._rate[0],
+                    first_step=float(self._control[_FIRST_STEP]),
+                    exchange=self._exchange,
+                )
+            except (NonFiniteError, WorkerLostError):
+                return  # the learner finds the same norm and reports it, or has given the round up
+            self._seen[1] = epoch
+
+    def _leave_if_closed(self, seconds: float) -> None:
+        if self._control[_EPOCH] == _CLOSED:
+            raise WorkerLostError
 
 
-def _wait_for(counter: memoryview, value: int, check: Callable[[], None]) -> int:
-    """Waits until counter[0] is `value` or closed, and returns it; calls `check` once a second."""
-    looks = 0
-    deadline = 0.0
-    while (seen := counter[0]) not in (value, _CLOSED):
+def wait_until(is_there: Callable[[], bool], check: Callable[[float], None]) -> None:
+    """Looks until something is there; `check` is told once a second how long it has taken."""
+    looks, start, next_check = 0, 0.0, math.inf
+    while not is_there():
         looks += 1
         if looks % _LOOKS_BEFORE_YIELD == 0:
             os.sched_yield()
             now = time.monotonic()
-            deadline = deadline or now + _CHECK_SECONDS
-            if now > deadline:
-                check()
-                deadline = now + _CHECK_SECONDS
-    return int(seen)
+            start = start or now
+            next_check = min(next_check, start + _CHECK_SECONDS)
+            if now >= next_check:
+                check(now - start)
+                next_check = now + _CHECK_SECONDS

@@ -31,7 +31,7 @@ from ddp_ppo.moments import empty_rms_state
 from ddp_ppo.networks import initial_parameters
 from ddp_ppo.plan import Plan, load_initial, prepare
 from ddp_ppo.ppo import ALONE, NO_TEAM, PPO, Averaging
-from ddp_ppo.ppo_workers import Team
+from ddp_ppo.ppo_workers import Team, trained_of
 from ddp_ppo.recorder import NullRecorder, Recorder
 from ddp_ppo.rollout import SharedBlock
 from ddp_ppo.sampler import Frozen, Sampled, Sampler, actor_jobs
@@ -148,17 +148,18 @@ class _Run:
             self.learners.average_scalar,
             is_gradient_mode,
         )
-        own = self.block.arrays["learner_parameters"]
-        own[:] = parameters
+        trained = trained_of(self.block.arrays)
+        trained.parameters[:] = parameters
         device, rank = torch.device(plan.topology.device), plan.topology.rank
-        return PPO(config, plan.network, own, device=device, averaging=averaging, team=self._team(), rank=rank)
+        return PPO(config, plan.network, trained, device=device, averaging=averaging, team=self._team(), rank=rank)
 
     def _team(self) -> Team:
-        count = self.plan.num_gradient_workers
-        if not count:
+        if not self.plan.has_critic_worker:
             return NO_TEAM
         pool = self.pool
-        return Team(self.block.arrays, count, lambda: pool.begin_assist(count), pool.end_assist, pool.check_assistants)
+        return Team(
+            self.block.arrays, True, pool.begin_assist, pool.end_assist, pool.is_assistant_lost, pool.replace_assistant
+        )
 
     def loop(self) -> TrainingResult:
         """Rounds until the last one or a stop request; the one place that reads like the algorithm."""

@@ -46,7 +46,7 @@ from ddp_ppo.config import Config
 from ddp_ppo.moments import compute_batch_moments, empty_rms_state, merge_rms_states
 from ddp_ppo.networks import NetworkSpec
 from ddp_ppo.numpy_policy import NumpyPolicy
-from ddp_ppo.ppo import PPO, Averaging
+from ddp_ppo.ppo import PPO, Averaging, fresh
 from ddp_ppo.protocols import EnvSpec
 from tests.fixtures import random_parameters, sampled_rollout
 
@@ -68,7 +68,7 @@ def train(averaging):
     # With so large an epsilon Adam's step is proportional to the gradient: a sum would move twice as far as a mean.
     options = {"adam_eps": 1.0, "max_grad_norm": None, "learning_rate": 0.1}
     config = Config(num_epochs=2, minibatch_size=16, learning_rate_schedule="constant", **options)
-    learner = PPO(config, network, random_parameters(network), device=torch.device("cpu"), averaging=averaging)
+    learner = PPO(config, network, fresh(random_parameters(network)), device=torch.device("cpu"), averaging=averaging)
     policy = NumpyPolicy(network, env, 4, 8)
     policy.load(random_parameters(network), None)
     learner.train_step(sampled_rollout(policy, PPO.rollout_fields(network), 8, 4), round_index=0, num_rounds=1)

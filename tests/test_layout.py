@@ -18,7 +18,7 @@ LAYERS = [
         "sampler",
         "plan",
         "ppo ppo_torch ppo_numpy disco actor actor_pool distributed checkpoint metrics run_folder",
-        "policy numpy_policy ppo_workers",
+        "policy numpy_policy ppo_workers ppo_epoch",
         "finite ppo_gradient networks rollout annotate episodes",
         "envs gymnasium_env mujoco_env mujoco_tasks mujoco_parts mujoco_physics mujoco_clock",
         "anomalies events processes env_spaces env_state env_errors",
@@ -29,6 +29,7 @@ LEARNERS = {"ppo", "ppo_torch", "ppo_numpy", "disco"}
 TORCH_FREE = set().union(*LAYERS[7:]) | {
     "numpy_policy",
     "ppo_workers",
+    "ppo_epoch",
     "actor",
     "actor_pool",
     "__main__",

@@ -62,13 +62,19 @@ class LayoutTest(unittest.TestCase):
         np.testing.assert_array_equal(tensor.numpy(), flat)
         self.assertEqual(float(tensor.sum()), 5.0)
 
-    def test_hidden_blocks_of_actor_and_critic_lie_side_by_side(self):
+    def test_hidden_blocks_of_actor_and_critic_are_equally_far_apart(self):
         network = NetworkSpec(5, "gaussian", 3, (4, 7), "tanh")
         layers = {layer.name: layer for layer in network.layers}
         self.assertEqual(sorted(layers), sorted(f"{trunk}.{i}" for trunk in ("actor", "critic") for i in (0, 2, 4)))
-        for i in (0, 2):
-            actor, critic = layers[f"actor.{i}"], layers[f"critic.{i}"]
-            self.assertEqual((critic.start, critic.size), (actor.start + actor.size, actor.size))
+        apart = {layers[f"critic.{i}"].start - layers[f"actor.{i}"].start for i in (0, 2)}
+        self.assertEqual(apart, {network.part("critic").start})
+
+    def test_actor_with_log_std_and_critic_are_the_two_parts(self):
+        network = NetworkSpec(5, "gaussian", 3, (4,), "tanh")
+        actor = (5 + 1) * 4 + (4 + 1) * 3 + 3
+        self.assertEqual(network.part("actor"), slice(0, actor))
+        self.assertEqual(network.log_std_slice, slice(actor - 3, actor))
+        self.assertEqual(network.part("critic"), slice(actor, actor + (5 + 1) * 4 + (4 + 1)))
 
     def test_trunks_run_from_observation_to_output(self):
         network = NetworkSpec(5, "gaussian", 3, (4, 7), "tanh")

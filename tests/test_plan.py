@@ -212,7 +212,7 @@ class PlanTextTest(unittest.TestCase):
         # 600,000 samples: obs (+6), final_obs, reward, logp, value (+6), final_value, adv, ret: float32; act: int64;
         # 2 flags. The parameters and statistics of a kilobyte do not show.
         size = 600_000 * (8 * 4 + 8 + 2) + 2 * 6 * 4
-        shown = self.lines(rollout_length=100_000)["shared"].removeprefix("memory").split()[0]
+        shown = self.lines(rollout_length=100_000, learner_threads=1)["shared"].removeprefix("memory").split()[0]
         self.assertEqual(shown, f"{size / 2**20:.1f}")
 
 

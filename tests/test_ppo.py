@@ -14,7 +14,7 @@ from ddp_ppo.moments import compute_batch_moments
 from ddp_ppo.networks import NetworkSpec
 from ddp_ppo.numpy_policy import NumpyPolicy
 from ddp_ppo.policy import ActorCritic, TorchPolicy
-from ddp_ppo.ppo import PPO, Averaging, explained_variance, resolve_update_backend, standardize
+from ddp_ppo.ppo import PPO, Averaging, explained_variance, fresh, resolve_update_backend, standardize
 from ddp_ppo.protocols import EnvSpec
 from tests.fixtures import random_parameters, sampled_rollout
 
@@ -41,7 +41,7 @@ def network_of(env, hidden_sizes=(16, 16)):
 def learner(settings, env=BOX, *, parameters=None, **arguments):
     network = network_of(env)
     flat = random_parameters(network) if parameters is None else parameters
-    return PPO(settings, network, flat.copy(), device=CPU, **arguments)
+    return PPO(settings, network, fresh(flat.copy()), device=CPU, **arguments)
 
 
 def rollout_of(ppo, env=BOX, *, state=None, policy_class=NumpyPolicy, seed=0, **arguments):
@@ -214,7 +214,7 @@ class MinibatchTest(unittest.TestCase):
         parameters = np.zeros(network.num_parameters, np.float32)
         gradients = []
         averaging = Averaging(gradient=lambda gradient: gradients.append(gradient.numpy().copy()))
-        ppo = PPO(settings, network, parameters, device=CPU, averaging=averaging, rank=rank)
+        ppo = PPO(settings, network, fresh(parameters), device=CPU, averaging=averaging, rank=rank)
         policy = NumpyPolicy(network, env, 1, num_samples)
         policy.load(parameters.copy(), None)
         rollout = sampled_rollout(policy, PPO.rollout_fields(network), num_samples, 1)
@@ -440,7 +440,7 @@ class ExtremesTest(unittest.TestCase):
         network = NetworkSpec.for_env(env, (8,), "tanh")
         for backend in BACKENDS:
             settings = config(entropy_coef=1.0, learning_rate=1e-2, update_backend=backend)
-            ppo = PPO(settings, network, random_parameters(network), device=CPU)
+            ppo = PPO(settings, network, fresh(random_parameters(network)), device=CPU)
             for round_index in range(200):
                 policy = NumpyPolicy(network, env, 4, 8)
                 policy.load(parameters_of(ppo), None)
@@ -493,7 +493,7 @@ class StateTest(unittest.TestCase):
 
     def test_training_writes_to_the_parameters_it_was_given(self):
         flat = random_parameters(network_of(BOX))
-        ppo = PPO(config(), network_of(BOX), flat, device=CPU)
+        ppo = PPO(config(), network_of(BOX), fresh(flat), device=CPU)
         before = flat.copy()
         train(ppo, rollout_of(ppo))
         np.testing.assert_array_equal(flat, parameters_of(ppo))
