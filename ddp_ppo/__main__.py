@@ -13,7 +13,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-_ONE_THREAD = ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS")
+_BLAS_THREADS = ("OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS")
 EXIT_USER_ERROR = 2
 EXIT_FAILURE = 1
 
@@ -36,6 +36,7 @@ def _parser() -> argparse.ArgumentParser:
     for name, run, text in (
         ("train", _train, "train a configuration"),
         ("plan", _plan, "show what a run would do: ranks, actors, mini-batches, memory; starts nothing"),
+        ("bench", _bench, "try actors x environments on this machine and name the quickest setting"),
     ):
         command = commands.add_parser(name, help=text, description=text)
         command.add_argument("config", help="YAML file")
@@ -43,6 +44,8 @@ def _parser() -> argparse.ArgumentParser:
         command.add_argument("--json", metavar="FILE", help="write the result to this file")
         if name == "train":
             command.add_argument("--nproc", type=int, metavar="N", help="start N learners with torchrun")
+        if name == "bench":
+            command.add_argument("--seconds", type=float, default=60.0, help="how long to try (default 60)")
         command.set_defaults(run=run)
     settings = commands.add_parser("settings", help="list every setting as a Markdown table")
     settings.set_defaults(run=_settings)
@@ -63,9 +66,7 @@ def _train(options: argparse.Namespace) -> int:
 
 
 def _run_training(options: argparse.Namespace) -> int:
-    # Each process computes on one core: an unset BLAS takes all of them and is 16 times slower on small products.
-    one_thread = {name: "1" for name in _ONE_THREAD[1:] if name not in os.environ}
-    os.environ.update(one_thread)
+    _use_one_thread()
     from ddp_ppo.config import load_config
     from ddp_ppo.processes import die_with_parent
     from ddp_ppo.trainer import train
@@ -119,6 +120,27 @@ def _show_plan(options: argparse.Namespace) -> int:
     _write_json(options, dict(line.split(maxsplit=1) for line in text.splitlines()))
     print(text)
     return 0
+
+
+def _bench(options: argparse.Namespace) -> int:
+    return _guarded(lambda: _run_bench(options))
+
+
+def _run_bench(options: argparse.Namespace) -> int:
+    _use_one_thread()
+    from ddp_ppo.bench import run
+    from ddp_ppo.config import load_config
+    from ddp_ppo.metrics import Console
+
+    config = load_config(options.config, options.overrides)
+    results = run(config, environ=dict(os.environ), seconds=options.seconds, console=Console())
+    _write_json(options, {"candidates": [vars(result) for result in results]})
+    return 0
+
+
+def _use_one_thread() -> None:
+    """Each process computes on one core: an unset BLAS takes all of them and is 16 times slower on small products."""
+    os.environ.update({name: "1" for name in _BLAS_THREADS if name not in os.environ})
 
 
 def _guarded(run: Callable[[], int]) -> int:
