@@ -14,7 +14,7 @@ usage() {
     cat <<EOF
 Usage: ./run.sh [CONFIG.yaml] [KEY=VALUE ...]   train (without CONFIG.yaml: configs/half_cheetah.yaml)
        ./run.sh test [MODULE ...]               run every check, or only these test modules after the static checks
-       ./run.sh COMMAND [ARGUMENT ...]          train plan bench settings
+       ./run.sh COMMAND [ARGUMENT ...]          train plan bench replay settings
 
 The first call sets the project up in $VENV; later calls start at once.
 With several GPUs, training starts one learner per visible GPU. Paths are relative to the current folder.
@@ -133,7 +133,7 @@ test)
     set_up
     run_checks "$@"
     ;;
-train | plan | bench | settings)
+train | plan | bench | replay | settings)
     set_up
     exec "$VENV_PYTHON" -m ddp_ppo "$@"
     ;;

@@ -47,9 +47,23 @@ def _parser() -> argparse.ArgumentParser:
         if name == "bench":
             command.add_argument("--seconds", type=float, default=60.0, help="how long to try (default 60)")
         command.set_defaults(run=run)
+    replay = commands.add_parser("replay", help="drive environments to a value that was not finite again")
+    replay.add_argument("evidence", help="evidence_*.pt of a run folder")
+    replay.set_defaults(run=_replay)
     settings = commands.add_parser("settings", help="list every setting as a Markdown table")
     settings.set_defaults(run=_settings)
     return parser
+
+
+def _replay(options: argparse.Namespace) -> int:
+    return _guarded(lambda: _show_replay(options))
+
+
+def _show_replay(options: argparse.Namespace) -> int:
+    from ddp_ppo.evidence import replay_evidence
+
+    print(replay_evidence(Path(options.evidence)))
+    return 0
 
 
 def _settings(options: argparse.Namespace) -> int:

@@ -166,7 +166,8 @@ class Actor:
             column = "" if bad.column is None else f", column {bad.column}"
             raise NonFiniteError(
                 f"the {bad.stage} of environment {self._job.first_env + bad.env} is {bad.value} "
-                f"in step {bad.step} of the rollout{column}"
+                f"in step {bad.step} of the rollout{column}",
+                bad._asdict(),
             )
 
     def _statistics(self, columns: Arrays) -> dict[str, Any]:
@@ -255,7 +256,7 @@ class Actor:
 def actor_main(job: ActorJob, connection: Connection) -> None:
     """Serves the learner's commands until "close" or until the learner is gone.
 
-    Answers ("ready", state), ("done", result) or ("error", (summary, traceback)).
+    Answers ("ready", state), ("done", result) or ("error", (summary, traceback, where)).
     """
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # signals are for the learner to act on
     signal.signal(signal.SIGTERM, signal.SIG_IGN)
@@ -269,7 +270,8 @@ def actor_main(job: ActorJob, connection: Connection) -> None:
     except (EOFError, BrokenPipeError, ConnectionResetError):
         pass  # the learner is gone, nobody is left to tell
     except Exception as error:
-        connection.send(("error", (f"{type(error).__name__}: {error}", traceback.format_exc())))
+        where = getattr(error, "where", None)
+        connection.send(("error", (f"{type(error).__name__}: {error}", traceback.format_exc(), where)))
 
 
 def _seed_global_generators(seed: int) -> None:

@@ -27,7 +27,16 @@ _CLOSE_SECONDS = 5.0
 
 
 class ActorError(RuntimeError):
-    """An actor failed; the message says which one, where, and why, with its own traceback below."""
+    """An actor failed; the message says which one, where, and why, with its own traceback below.
+
+    Attributes:
+        job, state: of an actor that met a bad value, and where its environments stood before the rollout.
+        where: the bad value, see `finite.NotFinite`; None for every other failure.
+    """
+
+    job: ActorJob
+    state: PlainState | None = None
+    where: dict[str, Any] | None = None
 
 
 @dataclass
@@ -237,8 +246,10 @@ class ActorPool:
         return [answer]
 
     def _raise(self, member: _Member, answer: Any) -> NoReturn:
-        summary, trace = answer
-        raise ActorError(f"{self._place(member)} while {self._doing}: {summary}\n{trace}")
+        summary, trace, where = answer
+        lost = ActorError(f"{self._place(member)} while {self._doing}: {summary}\n{trace}")
+        lost.job, lost.state, lost.where = member.job, member.state, where
+        raise lost
 
     def _replace(self, member: _Member, what: str) -> None:
         """Starts a lost actor anew and has it repeat what it has not answered.

@@ -157,6 +157,25 @@ def _first_line(error: Exception) -> str:
     return (str(error) or type(error).__name__).splitlines()[0]
 
 
+def save_plain(path: Path, content: dict[str, Any]) -> None:
+    """Writes arrays and plain values to a file that the safe loader reads."""
+    write_atomically(path, lambda file: torch.save(_to_tensors(content), file))
+
+
+def load_plain(path: Path) -> dict[str, Any]:
+    """Reads what `save_plain` wrote.
+
+    Raises:
+        CheckpointError: not such a file, or damaged.
+    """
+    try:
+        return dict(_to_arrays(torch.load(path, map_location="cpu", weights_only=True)))
+    except Exception as error:
+        raise CheckpointError(
+            f"{path}: not readable ({(str(error) or type(error).__name__).splitlines()[0]})"
+        ) from error
+
+
 def copy_atomically(source: Path, target: Path) -> None:
     """Makes target a whole copy of source."""
     write_atomically(target, lambda file: file.write(source.read_bytes()))

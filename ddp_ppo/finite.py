@@ -8,7 +8,7 @@ Shapes: T rollout_length, K environments of the actor, D observation size, A act
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -20,7 +20,11 @@ _ANNOTATIONS = {"value": "value", "final_value": "final value", "logp": "logp", 
 
 
 class NonFiniteError(ValueError):
-    """The first value that is not finite: what it is and where it arose."""
+    """The first value that is not finite: what it is and where it arose, in words and as plain values."""
+
+    def __init__(self, text: str, where: dict[str, Any] | None = None) -> None:
+        super().__init__(text)
+        self.where = where
 
 
 class NotFinite(NamedTuple):

@@ -40,7 +40,8 @@ class CsvLog:
                 kept = [row for row in whole if row.get("round", "").isdigit() and int(row["round"]) <= after_round]
         self._columns: list[str] = [str(column) for column in kept[0]] if kept else []
         write_atomically(path, lambda file: file.write(self._text(kept).encode()))
-        self._file = open(path, "a", newline="")  # noqa: SIM115 - lives as long as the run
+        self._file = open(path, "ab", buffering=0)  # noqa: SIM115 - lives as long as the run
+        self._pending = b""  # what a full disk has not taken yet
 
     def _text(self, rows: list[dict[str, str]]) -> str:
         text = io.StringIO()
@@ -51,13 +52,16 @@ class CsvLog:
         return text.getvalue()
 
     def write(self, row: Mapping[str, float]) -> None:
-        """Appends one row; every row has the same columns."""
-        writer = csv.writer(self._file, lineterminator="\n")
+        """Appends one row; every row has the same columns. What cannot be written comes with the next row."""
+        text = io.StringIO()
+        writer = csv.writer(text, lineterminator="\n")
         if not self._columns:
             self._columns = list(row)
             writer.writerow(self._columns)
         writer.writerow([_cell(row.get(column, math.nan)) for column in self._columns])
-        self._file.flush()
+        self._pending += text.getvalue().encode()
+        while self._pending:
+            self._pending = self._pending[self._file.write(self._pending) :]
 
     def close(self) -> None:
         """Closes the file."""

@@ -18,8 +18,11 @@ from ddp_ppo.anomalies import Watch
 from ddp_ppo.checkpoint import copy_atomically, save_checkpoint, save_model
 from ddp_ppo.config import save_effective
 from ddp_ppo.events import EventLog
+from ddp_ppo.evidence import save_evidence
 from ddp_ppo.metrics import Console, CsvLog, TensorBoardLog, progress_line
 from ddp_ppo.plan import Plan, env_arguments
+from ddp_ppo.protocols import PlainState
+from ddp_ppo.rollout import Arrays
 from ddp_ppo.run_folder import RunFolder
 from ddp_ppo.sampler import Frozen
 
@@ -41,9 +44,10 @@ class NullRecorder:
     def open_logs(self, round_index: int, env_steps: int) -> None:
         """Opens the logs to go on after this round."""
 
-    def event(self, kind: str, round_index: int, what: str) -> None:
-        """Notes an event; other ranks show it at least."""
-        self.console.say(f"note: {what}")
+    def event(self, kind: str, round_index: int, what: str, *, is_shown: bool = True) -> None:
+        """Notes an event; other ranks show it at least, unless the run's last words will."""
+        if is_shown:
+            self.console.say(f"note: {what}")
 
     def say(self, text: str) -> None:
         """A line for the person who watches."""
@@ -57,6 +61,9 @@ class NullRecorder:
     def checkpoint(self, round_index: int, content: dict[str, Any]) -> None:
         """Everything to go on from."""
 
+    def evidence(self, state: PlainState, columns: Arrays, where: dict[str, Any], round_index: int) -> None:
+        """What a value that is not finite can be replayed from."""
+
 
 class Recorder(NullRecorder):
     """Rank 0's."""
@@ -68,7 +75,7 @@ class Recorder(NullRecorder):
         self._folder = self._stack.enter_context(_open_folder(plan))
         self.path = self._folder.path
         self._events = EventLog(self.path / "events.jsonl")
-        self._stack.callback(self._events.close)
+        self._stack.callback(self._write, "events.jsonl", self._events.close)
         self._watch = Watch()
         self._warned: set[str] = set()
         self._recent_return = math.nan
@@ -81,10 +88,10 @@ class Recorder(NullRecorder):
         self._csv = CsvLog(self._folder.metrics, after_round=round_index)
         self._stack.callback(self._csv.close)
         self._tensorboard = TensorBoardLog(self._folder.tensorboard, after_step=env_steps)
-        self._stack.callback(self._tensorboard.close)
+        self._stack.callback(self._write, "tensorboard", self._tensorboard.close)
 
-    def event(self, kind: str, round_index: int, what: str) -> None:
-        super().event(kind, round_index, what)
+    def event(self, kind: str, round_index: int, what: str, *, is_shown: bool = True) -> None:
+        super().event(kind, round_index, what, is_shown=is_shown)
         self._write("events.jsonl", partial(self._events.write, kind, round_index, what=what))
 
     def say(self, text: str) -> None:
@@ -93,10 +100,11 @@ class Recorder(NullRecorder):
     def row(self, row: Mapping[str, float], *, seconds_left: float, is_last: bool) -> None:
         round_index, env_steps = int(row["round"]), int(row["env_steps"])
         self._write("metrics", lambda: self._csv.write(row))
-        self._tensorboard.write(row, env_steps)
+        self._write("tensorboard", lambda: self._tensorboard.write(row, env_steps))
         for anomaly in self._watch.update(row):
             self._write("events.jsonl", partial(self._events.write, "anomaly", round_index, **anomaly._asdict()))
-            self._tensorboard.write_text(f"anomaly/{anomaly.rule}", f"{anomaly.seen}: {anomaly.advice}", env_steps)
+            text = (f"anomaly/{anomaly.rule}", f"{anomaly.seen}: {anomaly.advice}", env_steps)
+            self._write("tensorboard", partial(self._tensorboard.write_text, *text))
             self.say(f"look: round {round_index}: {anomaly.rule}: {anomaly.seen} (check {anomaly.advice})")
         if row["rollout/episodes"]:
             self._recent_return = row["rollout/episode_return_mean"]
@@ -121,8 +129,14 @@ class Recorder(NullRecorder):
     def checkpoint(self, round_index: int, content: dict[str, Any]) -> None:
         content = {"network": asdict(self._plan.network), **content}
         keep = self._plan.config.keep_checkpoints
-        self._tensorboard.flush()
+        self._write("tensorboard", self._tensorboard.flush)
         self._write("checkpoint", lambda: save_checkpoint(self._folder.checkpoints, round_index, content, keep))
+
+    def evidence(self, state: PlainState, columns: Arrays, where: dict[str, Any], round_index: int) -> None:
+        path = self._folder.path / f"evidence_{round_index + 1:07d}.pt"
+        save = partial(save_evidence, path, env=self._plan.env, env_arguments=env_arguments(self._plan.config))
+        self._write(path.name, partial(save, state=state, columns=columns, where=where))
+        self.say(f"note: the last states and actions are in {path}; see them again with: ddp-ppo replay {path}")
 
     def _write(self, what: str, write: Callable[[], object]) -> None:
         """Writes, or warns once and lets the run go on; what was written before stays as it is."""

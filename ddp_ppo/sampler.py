@@ -20,7 +20,7 @@ from ddp_ppo.moments import RmsState
 from ddp_ppo.plan import Plan, env_arguments
 from ddp_ppo.ppo import PPO, loss_settings
 from ddp_ppo.protocols import FloatArray, PlainState
-from ddp_ppo.rollout import Rollout, SharedBlock, slot_name
+from ddp_ppo.rollout import Arrays, Rollout, SharedBlock, slot_name
 
 _VARIANCE_FLOOR = 1e-8
 
@@ -86,6 +86,12 @@ class Sampler:
     def states(self) -> list[PlainState]:
         """Where the environments stood after the rollout that was collected last."""
         return self._pool.states if self._states is None else self._states
+
+    def columns_of(self, job: ActorJob, round_index: int) -> Arrays:
+        """An actor's own columns of a round's rollout."""
+        own = slice(job.first_env, job.first_env + job.num_envs)
+        rollout = self._rollouts[round_index % len(self._rollouts)]
+        return {name: array[:, own] for name, array in rollout.arrays.items()}
 
     def settle(self) -> None:
         """Waits until no actor is sampling."""

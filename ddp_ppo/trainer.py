@@ -210,7 +210,10 @@ class _Run:
         try:
             return self.sampler.collect(self.round, self._frozen())
         except ActorError as error:
-            self.recorder.event("actor_error", self.round, str(error).splitlines()[0])
+            self.recorder.event("actor_error", self.round, str(error).splitlines()[0], is_shown=False)
+            if error.where is not None and error.state is not None:
+                columns = self.sampler.columns_of(error.job, self.round)
+                self.recorder.evidence(error.state, columns, error.where, self.round)
             if self.round and self.plan.topology.num_learners == 1:  # several would have to gather
                 self._checkpoint()
             raise
@@ -223,7 +226,7 @@ class _Run:
             )
         except NonFiniteError as error:
             where = f"rank {self.plan.topology.rank}, round {self.round + 1}: {error}"
-            self.recorder.event("non_finite", self.round, where)
+            self.recorder.event("non_finite", self.round, where, is_shown=False)
             raise NonFiniteError(f"{where}; the last checkpoint is intact") from None
         return metrics
 

@@ -16,7 +16,7 @@ LAYERS = [
         "trainer",
         "sync recorder",
         "sampler",
-        "plan",
+        "plan evidence",
         "ppo ppo_torch ppo_numpy disco actor actor_pool distributed checkpoint metrics run_folder",
         "policy numpy_policy ppo_workers ppo_epoch",
         "finite ppo_gradient networks rollout annotate episodes",

@@ -60,7 +60,7 @@ class RunShTest(unittest.TestCase):
 
     def test_help_lists_every_command_and_sets_nothing_up(self):
         done = self.run_sh("--help")
-        for command in ("train", "plan", "bench", "settings", "test"):
+        for command in ("train", "plan", "bench", "replay", "settings", "test"):
             self.assertIn(f" {command} ", done.stdout.replace("\n", " "))
         self.assertFalse((self.project / ".venv").exists())
 
