@@ -40,7 +40,7 @@ def save_evidence(
     step, own = int(where["step"]), int(where["env"])
     actions = columns["act"][:step]
     if env.action_kind == "box":
-        actions = np.clip(actions, np.float32(env.action_low), np.float32(env.action_high))
+        actions = np.clip(actions, np.array(env.action_low, np.float32), np.array(env.action_high, np.float32))
     first = max(0, step - NUM_KEPT)
     content = {
         "evidence": 1,

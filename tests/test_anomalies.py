@@ -55,7 +55,8 @@ class WatchTest(unittest.TestCase):
 
     def test_rounds_without_finished_episodes_are_silent(self):  # O-10
         nothing = {
-            name: math.nan for name in ("rollout/episode_return_mean", "rollout/episode_length_mean", "eval/return_mean")
+            name: math.nan
+            for name in ("rollout/episode_return_mean", "rollout/episode_length_mean", "eval/return_mean")
         }
         self.assertEqual(events([nothing | {"rollout/episodes": 0.0}] * 100), [])
 

@@ -14,7 +14,9 @@ from tests.process import FIXTURE, FolderTestCase, read_csv, succeeded, without_
 from tests.test_trainer import differences, last_checkpoint
 
 # 2 actors x 2 environments x 128 steps: one mini-batch of 512 samples.
-ROUND = FIXTURE.replace("tests.fixtures:Count", "tests.long.environments:Slow").replace("num_epochs: 2", "num_epochs: 1")
+ROUND = FIXTURE.replace("tests.fixtures:Count", "tests.long.environments:Slow").replace(
+    "num_epochs: 2", "num_epochs: 1"
+)
 LARGE = ROUND.replace("rollout_length: 16", "rollout_length: 128").replace("minibatch_size: 32", "minibatch_size: 512")
 NUM_STEPS = 128  # of each environment in a round
 # Adam moves by a share of the gradient with so large an epsilon; otherwise its size would not show.
@@ -23,7 +25,9 @@ PLAIN_STEP = ("adam_eps=1", "learning_rate=0.1", "learning_rate_schedule=constan
 
 def num_cores(config, *words):
     """Cores of the update as the plan tells them."""
-    (line,) = (line for line in plan_text(prepare(load_config(config, words), environ={})).splitlines() if "cores" in line)
+    (line,) = (
+        line for line in plan_text(prepare(load_config(config, words), environ={})).splitlines() if "cores" in line
+    )
     return int(line.rpartition("cores: ")[2])
 
 
@@ -38,7 +42,8 @@ class OneStepTest(FolderTestCase):
             words = ("total_env_steps=512", "eval_interval=0", f"learner_threads={threads}", f"run_name={threads}")
             cls.train(cls.yaml, *words, *PLAIN_STEP)
         cls.learners = {
-            threads: last_checkpoint(cls.work / "output" / f"step-{threads}")["ranks"][0]["learner"] for threads in (1, 2)
+            threads: last_checkpoint(cls.work / "output" / f"step-{threads}")["ranks"][0]["learner"]
+            for threads in (1, 2)
         }
 
     def test_a_second_core_is_used(self):
