@@ -132,6 +132,11 @@ def _slow(row: Row, history: History) -> str | None:
     return f"{speed:,.0f} steps/s, usually {usual:,.0f}" if speed < 0.4 * usual else None
 
 
+def _idle_actors(row: Row, history: History) -> str | None:
+    idle, sampling = row["time/idle_seconds"], row["time/sample_seconds"] + row["time/annotate_seconds"]
+    return f"actors wait {idle / sampling:.0%} of the sampling time for the slowest" if idle > 0.4 * sampling else None
+
+
 def _replay_gap(row: Row, history: History) -> str | None:
     if math.isnan(row["eval/return_mean"]):
         return None
@@ -169,6 +174,7 @@ def _rules() -> list[_Rule]:
         _Rule("narrow_policy", _narrow_policy, "init_log_std, entropy_coef, whether the task is solved", 5),
         _Rule("short_episodes", _short_episodes, "why episodes end, the first observation, action limits", 20),
         _Rule("throughput_drop", _slow, "other programs on this machine, time/* columns, memory", 5),
+        _Rule("idle_actors", _idle_actors, "environments of unequal speed, other programs on this machine", 30),
         _Rule("replay_gap", _replay_gap, "noise that the return depends on, normaliser, start states", 2),
         _Rule("reward_without_progress", _parting, "terms of the reward, conditions of the evaluation", 1),
     ]

@@ -106,7 +106,14 @@ def prepare(config: Config, *, environ: Mapping[str, str]) -> Plan:
     num_rounds = config.num_rounds(max(1, topology.num_learners))
     num_threads = learner_threads(config, topology, environ)
     plan = Plan(
-        config, topology, env, network, num_rounds, num_threads, resumed, (*topology.notes, *warnings(config), *notes)
+        config,
+        topology,
+        env,
+        network,
+        num_rounds,
+        num_threads,
+        resumed,
+        (*topology.notes, *warnings(config), *_advice(config, topology), *notes),
     )
     if config.init_from is not None:
         load_initial(plan)
@@ -166,6 +173,22 @@ def load_initial(plan: Plan) -> tuple[FloatArray, RmsState]:
     return parameters, state or empty_rms_state(network.obs_size)
 
 
+def _advice(config: Config, topology: TrainingTopology) -> list[str]:
+    """What is clearly wrong for this machine."""
+    advice = []
+    num_cores = _num_cores()
+    num_actors = topology.num_actors * max(1, topology.num_learners // topology.num_nodes)
+    if num_actors > 2 * num_cores:
+        advice.append(f"{num_actors} actors share {num_cores} cores here; more envs_per_actor instead would be quicker")
+    if topology.device.startswith("cuda") and config.minibatch_size < 512:
+        advice.append(f"minibatch_size {config.minibatch_size} leaves a GPU idle; 4096 and more suit it, or device=cpu")
+    return advice
+
+
+def _num_cores() -> int:
+    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+
+
 def learner_threads(config: Config, topology: TrainingTopology, environ: Mapping[str, str]) -> int:
     """Cores that this learner's update may use: the setting, or OMP_NUM_THREADS of a person, or its share of the cores.
 
@@ -175,8 +198,7 @@ def learner_threads(config: Config, topology: TrainingTopology, environ: Mapping
         return config.learner_threads
     if "OMP_NUM_THREADS" in environ and "LOCAL_WORLD_SIZE" not in environ:
         return max(1, int(environ["OMP_NUM_THREADS"]))
-    cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
-    return max(1, cores * topology.num_nodes // topology.num_learners)
+    return max(1, _num_cores() * topology.num_nodes // topology.num_learners)
 
 
 def plan_text(plan: Plan) -> str:

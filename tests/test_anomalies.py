@@ -18,6 +18,9 @@ HEALTHY = {
     "rollout/terminated_fraction": 0.5,
     "eval/return_mean": math.nan,
     "time/steps_per_second": 5000.0,
+    "time/sample_seconds": 0.03,
+    "time/annotate_seconds": 0.001,
+    "time/idle_seconds": 0.002,
 }
 SETTLED = 30  # rounds after which "usual" is known
 
@@ -117,6 +120,13 @@ class WatchTest(unittest.TestCase):
         self.assertIn("0.4", event.seen)
         self.assertIn("0.01", event.seen)
         self.assertTrue(event.advice)
+
+
+class IdleActorsTest(unittest.TestCase):
+    def test_actors_that_wait_long_for_the_slowest_are_reported_after_30_rounds(self):
+        waiting = {"time/idle_seconds": 0.02}
+        self.assertEqual(after_healthy([waiting] * 29), [])
+        self.assertEqual(after_healthy([waiting] * 60), ["idle_actors"])
 
 
 if __name__ == "__main__":
