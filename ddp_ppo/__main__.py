@@ -83,11 +83,12 @@ def _run_training(options: argparse.Namespace) -> int:
     _use_one_thread()
     from ddp_ppo.config import load_config
     from ddp_ppo.processes import die_with_parent
-    from ddp_ppo.trainer import train
 
     if "TORCHELASTIC_RUN_ID" in os.environ:
-        die_with_parent()  # torchrun's workers outlive an agent that is killed
+        die_with_parent()  # torchrun's workers outlive an agent that is killed; before torch, which takes 2 s to load
     config = load_config(options.config, options.overrides)
+    from ddp_ppo.trainer import train
+
     result = train(config, environ=dict(os.environ))
     if result.folder is None or int(os.environ.get("RANK", "0")) != 0:
         return 128 + result.stop_signal if result.stop_signal else 0

@@ -100,6 +100,9 @@ class ActorPool:
                 member = _Member(job)
                 member.start()
                 self._members.append(member)
+        except OSError as error:
+            self.close()
+            raise ActorError(f"actor {job.actor_id} of rank {job.rank} cannot be started: {error}") from error
         except BaseException:
             self.close()
             raise

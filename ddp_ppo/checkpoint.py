@@ -28,9 +28,12 @@ class CheckpointError(ValueError):
     """A file that cannot be gone on from; the message says which and why."""
 
 
-def write_atomically(path: Path, write: Callable[[IO[bytes]], object]) -> None:
-    """Writes a file so that its final name only ever holds a whole one, whatever happens in between."""
-    temporary = path.with_name(f".{path.name}.{os.getpid()}.tmp")
+def write_atomically(path: Path, write: Callable[[IO[bytes]], object], folder: Path | None = None) -> None:
+    """Writes a file so that its final name only ever holds a whole one, whatever happens in between.
+
+    What is half written lies in `folder` (of the same file system), else beside the file.
+    """
+    temporary = (folder or path.parent) / f".{path.name}.{os.getpid()}.tmp"
     try:
         with open(temporary, "wb") as file:
             write(file)
@@ -177,8 +180,8 @@ def load_plain(path: Path) -> dict[str, Any]:
 
 
 def copy_atomically(source: Path, target: Path) -> None:
-    """Makes target a whole copy of source."""
-    write_atomically(target, lambda file: file.write(source.read_bytes()))
+    """Makes target a whole copy of source, by way of source's folder."""
+    write_atomically(target, lambda file: file.write(source.read_bytes()), source.parent)
 
 
 def _to_tensors(value: Any) -> Any:

@@ -40,6 +40,8 @@ class RunFolder:
         except BlockingIOError:
             os.close(self._lock)
             raise ConfigError(f"{path}: another run is alive in this folder; choose another run_name") from None
+        for left in path.rglob(".*.tmp"):  # of a run that was killed while it wrote; the lock says that it is gone
+            left.unlink()
         os.ftruncate(self._lock, 0)
         os.write(self._lock, launch_name(os.environ).encode())
 

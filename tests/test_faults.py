@@ -1,9 +1,6 @@
 """Faults of whole runs that no module owns: machine limits, live folders, damaged files, unusual environments."""
 
-import csv
 import os
-import resource
-import shutil
 import signal
 import subprocess
 import sys
@@ -55,7 +52,7 @@ class LiveRunTest(FolderTestCase):
         cls.home = cls.work / "output" / "tiny-a"
         cls.saved = find_checkpoint(cls.home)[1]["round"]
         cls.leftovers = [cls.home / "checkpoints" / ".checkpoint_9.pt.1.tmp", cls.home / ".model.pt.1.tmp"]
-        cls.leftovers += [cls.home / ".metrics.csv.1.tmp", cls.work / "output" / ".model_tiny.pt.1.tmp"]
+        cls.leftovers += [cls.home / ".metrics.csv.1.tmp", cls.home / ".model_tiny.pt.1.tmp"]
         for path in cls.leftovers:
             path.write_bytes(b"half of a file")
         newest, before = sorted((cls.home / "checkpoints").glob("*.pt"))[:-3:-1]
@@ -89,7 +86,7 @@ class ModelAloneTest(FolderTestCase):
     @classmethod
     def setUpClass(cls):
         super().setUpClass()
-        text = own("Shifted", TINY.replace("CartPole", "tests.long.environments:Shifted"))
+        text = own("Shifted", TINY.replace("CartPole-v1", "tests.long.environments:Shifted-v0"))
         config = cls.config("shifted", text)
         words = (
             "envs_per_actor=8",
@@ -134,7 +131,7 @@ class UnusualEnvironmentsTest(FolderTestCase):
         ended = self.train(self.config("module", FIXTURE.replace("tests.fixtures:Count", "own_envs:Own")))
         rows = read_csv(self.run_folder(pattern="module-*") / "metrics.csv")
         self.assertEqual((rows[-1]["eval/length_mean"], rows[-1]["rollout/episode_length_mean"]), ("7", "7"))
-        self.assertLessEqual(ended.err.count("already in registry"), 1)  # once, not in every actor
+        self.assertLessEqual(ended.err.count("UserWarning"), 1)  # once, not in every actor
 
     def test_absurd_forces_end_in_finite_files(self):  # O-25
         text = FIXTURE.replace("tests.fixtures:Count", "tests.long.mujoco_environments:WildAnt")
@@ -155,7 +152,7 @@ class UnequalLearnersTest(FolderTestCase):
         self.train(config, *words, "num_epochs=4", "learning_rate=3e-3", "eval_interval=0", nproc=2)
         rows = read_csv(self.run_folder(pattern="unequal-*") / "metrics.csv")
         self.assertEqual(len(rows), 20)
-        # 2 mini-batches of 32... one of 32 samples an epoch and learner; a mean of epochs that is no whole number
+        # the metric is the learners' mean: not whole where they took different numbers of epochs
         self.assertTrue(any(value % 1 for value in numbers(rows, "train/epochs")), "they never stopped apart")
         self.assertEqual(set(numbers(rows, "sync/distinct_parameters")), {1.0})
 

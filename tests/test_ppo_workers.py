@@ -57,14 +57,17 @@ class OneStepTest(FolderTestCase):
 
 
 class LostWorkerTest(FolderTestCase):
-    """The same training undisturbed and with the helping actor killed in the middle of the second round's update."""
+    """The same training undisturbed and with the helping actor killed in the middle of the first round's update.
 
-    ROUNDS = 3
+    In the first round there always is a helper; later ones have one where that was quicker.
+    """
+
+    ROUNDS = 2
 
     @classmethod
     def setUpClass(cls):
         super().setUpClass()
-        text = LARGE.replace("hidden_sizes: [8]", "hidden_sizes: [256, 256]").replace("num_epochs: 1", "num_epochs: 60")
+        text = LARGE.replace("hidden_sizes: [8]", "hidden_sizes: [256, 256]").replace("num_epochs: 1", "num_epochs: 100")
         config = cls.config("lost", text)
         words = (f"total_env_steps={cls.ROUNDS * 512}", "eval_interval=0", "learner_threads=2")
         cls.train(config, *words, "run_name=whole")
@@ -78,18 +81,18 @@ class LostWorkerTest(FolderTestCase):
         def is_training():
             nonlocal sampled_at
             steps = [path.stat().st_size for path in calls.iterdir()]
-            if len(steps) == 4 and min(steps) == 2 * NUM_STEPS:
+            if len(steps) == 4 and min(steps) == NUM_STEPS:
                 sampled_at = min(sampled_at, time.monotonic())
             return time.monotonic() > sampled_at + 0.15  # the rollout is annotated, the update is at work
 
-        program.wait_until(is_training, "second update")
+        program.wait_until(is_training, "first update")
         # Files are called <rank>-<pid>-<number>; the first actor is the one that was started first.
         os.kill(min(int(path.name.split("-")[1]) for path in calls.iterdir()), signal.SIGKILL)
         cls.rows_then = len(read_csv(cls.home / "metrics.csv"))
         cls.ended = succeeded(program)
 
     def test_it_was_lost_while_it_helped_and_was_replaced(self):
-        self.assertEqual(self.rows_then, 1)
+        self.assertEqual(self.rows_then, 0)
         self.assertRegex(self.ended.out, "actor 0 of rank 0 .*was killed by SIGKILL while assisting the learner")
         self.assertIn('"actor_restart"', (self.home / "events.jsonl").read_text())
 

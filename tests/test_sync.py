@@ -77,15 +77,17 @@ with Learners(topology, timeout_seconds=60) as learners:
     seen["faults"] = {name: complaint(fault) for name, fault in FAULTS.items()}
     seen["unsynced"] = {name: complaint(fault, is_synced=False) for name, fault in FAULTS.items()}
 
-    stats = [actor([0.0] * 4), actor([10.0] * 2)][rank], actor([4.0], [1, 2][rank], [10.0, 50.0][rank], [7, 8][rank], rank)
+    ended = {"episodes": [1, 2][rank], "returns": [10.0, 50.0][rank], "length": [7, 8][rank], "terminations": rank}
+    stats = [actor([0.0] * 4), actor([10.0] * 2)][rank], actor([4.0], **ended)
     metrics = {
         "buffer_size": [300.0, 100.0][rank], "train/gradient_steps": [8.0, 4.0][rank],
         "a": [1.0, 5.0][rank], "time/transfer_seconds": [float("nan"), 2.0][rank],
     }
     empty = Statistics(empty_rms_state(3), empty_rms_state(1))
     outcome = one_round(make_learner(), empty, stats=stats, metrics=metrics, stop=[None, 15][rank])
-    seen["obs"] = [outcome.statistics.obs["count"], outcome.statistics.obs["mean"].tolist(), outcome.statistics.obs["var"].tolist()]
-    seen["returns"] = outcome.statistics.returns["count"]
+    obs, returns = outcome.statistics
+    seen["obs"] = [obs["count"], obs["mean"].tolist(), obs["var"].tolist()]
+    seen["returns"] = returns["count"]
     seen["metrics"] = outcome.metrics
     seen["stop"] = outcome.stop_signal
 

@@ -28,7 +28,8 @@ class Slow(Count):
 
     def __init__(self, seconds=0.0, slow_rank=None, factor=10.0, length=10, folder=None) -> None:
         super().__init__(length)
-        self.seconds = seconds * (factor if RANK == slow_rank else 1.0)
+        is_evaluated = self.number > 0  # a run with this environment has one for each actor
+        self.seconds = 0.0 if is_evaluated else seconds * (factor if slow_rank == RANK else 1.0)
         self._log = None if folder is None else Path(folder) / f"{RANK}-{os.getpid()}-{self.number}"
 
     def note(self, letter) -> None:
@@ -51,16 +52,28 @@ class Late(Count):
 
 
 class OnRank(Misbehaving):
-    """`Misbehaving` on one rank only; also "huge_reward", which is finite."""
+    """`Misbehaving` on one rank only; also with finite values that overflow later on.
+
+    "huge_reward": the square of its return is infinite. "huge_gradient": the square of the return is finite, but not
+    that of the gradient, since all observations are large.
+    """
 
     def __init__(self, how, rank, at=40, number=0, length=10) -> None:
         super().__init__(how, at, number if rank == RANK else -1, length)
 
     def step(self, action):
         obs, reward, terminated, truncated, info = super().step(action)
-        if self.how == "huge_reward" and self.num_steps == self.at and self.number == self.only:
-            reward = 1e25
-        return obs, reward, terminated, truncated, info
+        if self.num_steps == self.at and self.number == self.only:
+            reward = {"huge_reward": 1e25, "huge_gradient": 1e19}.get(self.how, reward)
+        return self.scaled(obs), reward, terminated, truncated, info
+
+    def reset(self, *, seed=None, options=None):
+        obs, info = super().reset(seed=seed)
+        return self.scaled(obs), info
+
+    def scaled(self, obs):
+        """What is observed: large values where the gradient is to overflow."""
+        return obs * 0.0 + 1e5 if self.how == "huge_gradient" else obs
 
 
 class ByRank(Count):

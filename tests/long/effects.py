@@ -1,0 +1,147 @@
+"""Every setting does what it is there for: two runs that differ in it alone differ in what it steers (O-67)."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import torch
+
+from ddp_ppo.config import describe_settings
+from tests.long.report import FAILED, PASSED, Row, newest_run, start, verdict
+from tests.process import read_csv
+from tests.test_trainer import load
+
+# A Box action that is the reward, episodes of 5 steps; 4 rounds of 64 samples, so that no update is too short to show.
+CONFIG = """
+env_id: tests.fixtures:Echo-v0
+env_kwargs: {length: 5}
+num_actors: 2
+envs_per_actor: 2
+rollout_length: 16
+total_env_steps: 256
+minibatch_size: 16
+num_epochs: 3
+learning_rate: 3e-3
+hidden_sizes: [8]
+eval_interval: 0
+eval_episodes: 2
+checkpoint_interval: 2
+run_name: a
+"""
+# Settings that steer what is learnt: the parameters at the end must differ.
+LEARNING = {
+    "env_id": "tests.fixtures:Dice-v0",
+    "env_kwargs": "{length: 7}",
+    "max_episode_steps": "3",
+    "seed": "2",
+    "total_env_steps": "320",
+    "num_actors": "4",
+    "envs_per_actor": "3",
+    "rollout_length": "8",
+    "gamma": "0.9",
+    "gae_lambda": "0.5",
+    "clip_range": "0.01",
+    "value_clip_range": "0.01",
+    "entropy_coef": "0.1",
+    "value_coef": "0.1",
+    "max_grad_norm": "0.01",
+    "num_epochs": "2",
+    "minibatch_size": "32",
+    "learning_rate": "1e-3",
+    "learning_rate_schedule": "constant",
+    "adam_eps": "1e-2",
+    "target_kl": "1e-6",
+    "recompute_advantages": "true",
+    "normalize_advantages": "false",
+    "normalize_obs": "false",
+    "normalize_reward": "false",
+    "hidden_sizes": "[16]",
+    "activation": "relu",
+    "init_log_std": "-1",
+    "overlap": "true",
+}
+
+
+def _checkpoints(run: Path) -> int:
+    return len(list((run / "checkpoints").iterdir()))
+
+
+def _evaluations(run: Path) -> list[str]:
+    return [row["eval/return_mean"] for row in read_csv(run / "metrics.csv")]
+
+
+# Settings that steer something else: value, other words of both runs, and what must differ.
+OTHER: dict[str, tuple[str, tuple[str, ...], Callable[[Path], object]]] = {
+    "checkpoint_interval": ("1", (), _checkpoints),
+    "keep_checkpoints": ("1", (), _checkpoints),
+    "eval_interval": ("1", (), _evaluations),
+    "eval_episodes": ("7", ("env_id=CartPole-v1", "env_kwargs={}"), _evaluations),
+    "metrics_path": ("m.csv", (), lambda run: (run / "metrics.csv").exists()),
+    "output_dir": ("elsewhere", (), lambda run: run.parent.name),
+    "run_name": ("b", (), lambda run: run.name),
+}
+# Settings whose effect another test shows.
+ELSEWHERE = {
+    "env_backend": "test_mujoco_tasks",
+    "remove_profiler_clock": "test_mujoco_tasks",
+    "device": "test_topology",
+    "learner": "has one choice",
+    "num_gpus": "test_topology",
+    "actors_per_gpu": "test_config",
+    "param_sync_interval": "test_trainer",
+    "sync_mode": "test_trainer",
+    "policy_backend": "test_actor_pool",
+    "update_backend": "test_ppo",
+    "solved_return": "the closing words",
+    "resume": "test_trainer",
+    "init_from": "test_trainer",
+    "actor_timeout_seconds": "test_trainer",
+    "max_actor_restarts": "test_actor_pool",
+    "collective_timeout_seconds": "test_distributed, kill",
+    "learner_threads": "test_ppo_workers",
+}
+
+
+def run(folder: Path, part: str = "") -> Iterator[Row]:
+    """One row for each setting."""
+    names = {setting.name for setting in describe_settings()}
+    unknown = sorted(names ^ {*LEARNING, *OTHER, *ELSEWHERE})
+    yield Row(verdict(not unknown), "every setting has a row", f"{len(names)} settings; not in the table: {unknown}")
+    config = folder / "config.yaml"
+    config.write_text(CONFIG)
+    whole = parameters(trained(folder / "whole", config))
+    again = parameters(trained(folder / "again", config))
+    yield Row(verdict(torch.equal(whole, again)), "nothing changed", "the same parameters to the last bit")
+    for key, value in LEARNING.items():
+        if part in key:
+            found = parameters(trained(folder / key, config, f"{key}={value}"))
+            is_different = found.shape != whole.shape or not torch.equal(found, whole)
+            yield Row(
+                verdict(is_different), key, f"{value}: the parameters {'differ' if is_different else 'are equal'}"
+            )
+    for key, (value, words, seen) in OTHER.items():
+        if part in key:
+            first, second = (
+                seen(trained(folder / f"{key}-{len(more)}", config, *words, *more))
+                for more in ((), (f"{key}={value}",))
+            )
+            yield Row(verdict(first != second), key, f"{first} -> {second}")
+    for key, test in ELSEWHERE.items():
+        if part in key:
+            yield Row(PASSED if test else FAILED, key, f"shown by {test}")
+
+
+def trained(folder: Path, config: Path, *words: str) -> Path:
+    """The run folder of a training that succeeded."""
+    with start(folder, config, *words) as program:
+        ended = program.end(120)
+    if ended.code:
+        raise AssertionError(f"{words}: {ended.err}")
+    run_folder = newest_run(folder)
+    return run_folder if run_folder is not None else next((folder / "elsewhere").glob("*-*"))
+
+
+def parameters(run_folder: Path) -> torch.Tensor:
+    """At the end of a run."""
+    return load(max((run_folder / "checkpoints").iterdir()))["ranks"][0]["learner"]["parameters"]

@@ -1,0 +1,50 @@
+"""tests/cases.md names each case once, and only tests and checks that exist."""
+
+import ast
+import re
+import unittest
+from pathlib import Path
+
+TESTS = Path(__file__).parent
+ROW = re.compile(r"\| (O-\d\d) \| ([^|]+) \| ([^|]+) \|")
+NAMED = re.compile(r"\b(test_\w+): (test_\w+(?:, test_\w+)*)")
+
+
+def rows():
+    """(case, tests) of each row of the table."""
+    lines = (TESTS / "cases.md").read_text().splitlines()
+    return [(match[1], match[3]) for line in lines if (match := ROW.fullmatch(line))]
+
+
+def tests_of(module):
+    """Names of the test methods in a module, read without running it."""
+    tree = ast.parse((TESTS / f"{module}.py").read_text())
+    return {node.name for node in ast.walk(tree) if isinstance(node, ast.FunctionDef) and node.name.startswith("test")}
+
+
+class CasesTest(unittest.TestCase):
+    def test_every_case_has_one_row(self):
+        self.assertEqual([case for case, _ in rows()], [f"O-{number:02}" for number in range(1, 70)])
+
+    def test_every_named_test_exists(self):
+        for case, tests in rows():
+            named = NAMED.findall(tests)
+            words = {word for _, names in named for word in names.split(", ")} | {module for module, _ in named}
+            with self.subTest(case):
+                self.assertEqual(set(re.findall(r"\btest_\w+", tests)), words, "a name without its module")
+                for module, names in named:
+                    self.assertEqual(set(names.split(", ")) - tests_of(module), set(), module)
+
+    def test_every_named_long_check_exists(self):
+        for case, tests in rows():
+            for name in re.findall(r"\blong\.(\w+)", tests):
+                self.assertTrue((TESTS / "long" / f"{name}.py").is_file(), f"{case}: {name}")
+
+    def test_every_case_has_a_test_and_one_that_waits_a_refusal(self):
+        for case, tests in rows():
+            with self.subTest(case):
+                self.assertRegex(tests, r"^test_|^long\.|^waiting: feature [\w ]+, refused by test_")
+
+
+if __name__ == "__main__":
+    unittest.main()
