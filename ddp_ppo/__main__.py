@@ -86,11 +86,12 @@ def _run_training(options: argparse.Namespace) -> int:
 
     if "TORCHELASTIC_RUN_ID" in os.environ:
         die_with_parent()  # torchrun's workers outlive an agent that is killed; before torch, which takes 2 s to load
+    _require_writable_json(options)
     config = load_config(options.config, options.overrides)
     from ddp_ppo.trainer import train
 
     result = train(config, environ=dict(os.environ))
-    if result.folder is None or int(os.environ.get("RANK", "0")) != 0:
+    if result.folder is None:
         return 128 + result.stop_signal if result.stop_signal else 0
     _write_json(options, {**vars(result), "folder": str(result.folder)})
     print(_closing_words(result, config), flush=True)
@@ -98,7 +99,7 @@ def _run_training(options: argparse.Namespace) -> int:
 
 
 def _closing_words(result: Any, config: Any) -> str:
-    output = Path(config.output_dir)
+    output = result.folder.parent
     ending = "stopped by a signal" if result.stop_signal else "done"
     lines = [f"{ending}: {result.rounds} rounds, {result.env_steps:,} environment steps"]
     if result.eval_return == result.eval_return:
@@ -128,12 +129,11 @@ def _plan(options: argparse.Namespace) -> int:
 
 def _show_plan(options: argparse.Namespace) -> int:
     from ddp_ppo.config import load_config
-    from ddp_ppo.plan import plan_text, prepare
+    from ddp_ppo.plan import plan_lines, plan_text, prepare
 
     plan = prepare(load_config(options.config, options.overrides), environ=dict(os.environ))
-    text = plan_text(plan)
-    _write_json(options, dict(line.split(maxsplit=1) for line in text.splitlines()))
-    print(text)
+    _write_json(options, {"plan": plan_lines(plan), "notes": list(plan.notes)})
+    print(plan_text(plan))
     return 0
 
 
@@ -168,9 +168,14 @@ def _guarded(run: Callable[[], int]) -> int:
         status = _status_of(error)
         if status is None:
             raise
-        if status == EXIT_FAILURE or int(os.environ.get("RANK", "0")) == 0:  # every rank finds the same mistake
+        if status == EXIT_FAILURE or not _is_another_rank():  # every rank finds the same mistake
             print(f"ddp-ppo: {error}", file=sys.stderr, flush=True)
         return status
+
+
+def _is_another_rank() -> bool:
+    """Whether rank 0 of this torchrun launch says the same."""
+    return "LOCAL_WORLD_SIZE" in os.environ and os.environ.get("RANK", "0") != "0"
 
 
 def _status_of(error: Exception) -> int | None:
@@ -185,6 +190,13 @@ def _status_of(error: Exception) -> int | None:
     if isinstance(error, ConfigError | CheckpointError | EnvError):
         return EXIT_USER_ERROR
     return EXIT_FAILURE if isinstance(error, ActorError | CollectiveError | ConsistencyError | NonFiniteError) else None
+
+
+def _require_writable_json(options: argparse.Namespace) -> None:
+    from ddp_ppo.config import ConfigError
+
+    if options.json and not os.access(Path(options.json).absolute().parent, os.W_OK):
+        raise ConfigError(f"--json: {options.json} cannot be written; name a file in a folder that exists")
 
 
 def _write_json(options: argparse.Namespace, result: dict[str, Any]) -> None:

@@ -6,7 +6,9 @@ ever unpickled beyond that.
 
 from __future__ import annotations
 
+import io
 import os
+import pickle
 import re
 from collections.abc import Callable
 from dataclasses import asdict
@@ -42,11 +44,11 @@ def write_atomically(path: Path, write: Callable[[IO[bytes]], object], folder: P
         os.replace(temporary, path)
     finally:
         temporary.unlink(missing_ok=True)
-    folder = os.open(path.parent, os.O_RDONLY)
+    parent = os.open(path.parent, os.O_RDONLY)
     try:
-        os.fsync(folder)
+        os.fsync(parent)
     finally:
-        os.close(folder)
+        os.close(parent)
 
 
 def save_checkpoint(folder: Path, round_index: int, state: dict[str, Any], keep: int) -> Path:
@@ -57,7 +59,7 @@ def save_checkpoint(folder: Path, round_index: int, state: dict[str, Any], keep:
     folder.mkdir(parents=True, exist_ok=True)
     path = folder / f"checkpoint_{round_index:07d}.pt"
     content = {"format": FORMAT, "round": round_index, **_to_tensors(state)}
-    write_atomically(path, lambda file: torch.save(content, file))
+    _save(path, content)
     found = _checkpoints(folder)
     kept = found[found.index(path) :][:keep]
     for other in [*(one for one in found if one not in kept), *folder.glob(".checkpoint_*.tmp")]:
@@ -109,6 +111,9 @@ def _load(path: Path) -> dict[str, Any]:
         raise CheckpointError(f"{path}: not a readable checkpoint ({_first_line(error)})") from error
     if not isinstance(content, dict) or content.get("format") != FORMAT or "round" not in content:
         raise CheckpointError(f"{path}: not a ddp_ppo checkpoint of format {FORMAT}")
+    missing = {"network", "env", "ranks", "obs_rms_state", "return_rms_state"} - content.keys()
+    if missing:
+        raise CheckpointError(f"{path}: not a whole checkpoint, {', '.join(sorted(missing))} is missing")
     return dict(_to_arrays(content))
 
 
@@ -120,19 +125,30 @@ def save_model(
     state: RmsState | None,
     about: dict[str, Any],
 ) -> None:
-    """Writes a model file: actor and critic state dicts, the normaliser, and a spec of plain values to act from.
+    """Writes a model file: actor and critic as state dicts of an nn.Sequential, log_std, normaliser, and a spec.
 
     Args:
         about: plain values that say where the model comes from; part of the spec.
     """
     named = {name: torch.from_numpy(array) for name, array in to_named(network, parameters).items()}
     content = {
-        "actor": {name: tensor for name, tensor in named.items() if not name.startswith("critic")},
-        "critic": {name: tensor for name, tensor in named.items() if name.startswith("critic")},
+        **{trunk: _without_prefix(named, f"{trunk}.") for trunk in ("actor", "critic")},
+        "log_std": named.get("log_std"),
         "obs_rms_state": _to_tensors(state),
         "spec": {"format": FORMAT, "network": asdict(network), "env": asdict(env), **about},
     }
-    write_atomically(path, lambda file: torch.save(content, file))
+    _save(path, content)
+
+
+def _save(path: Path, content: dict[str, Any]) -> None:
+    """By way of memory: on a full disk torch.save itself raises something that is no OSError."""
+    memory = io.BytesIO()
+    torch.save(content, memory)
+    write_atomically(path, lambda file: file.write(memory.getbuffer()))
+
+
+def _without_prefix(named: dict[str, torch.Tensor], prefix: str) -> dict[str, torch.Tensor]:
+    return {name.removeprefix(prefix): tensor for name, tensor in named.items() if name.startswith(prefix)}
 
 
 def load_model(path: Path) -> tuple[NetworkSpec, EnvSpec, FloatArray, RmsState | None, dict[str, Any]]:
@@ -148,7 +164,9 @@ def load_model(path: Path) -> tuple[NetworkSpec, EnvSpec, FloatArray, RmsState |
         content = torch.load(path, map_location="cpu", weights_only=True)
         spec = content["spec"]
         network = network_of(spec)
-        named = {name: tensor.numpy() for name, tensor in (content["actor"] | content["critic"]).items()}
+        named = {f"{t}.{name}": tensor.numpy() for t in ("actor", "critic") for name, tensor in content[t].items()}
+        if content["log_std"] is not None:
+            named["log_std"] = content["log_std"].numpy()
         parameters = from_named(network, named)
         env, state = EnvSpec(**spec["env"]), _to_arrays(content["obs_rms_state"])
     except Exception as error:
@@ -157,12 +175,14 @@ def load_model(path: Path) -> tuple[NetworkSpec, EnvSpec, FloatArray, RmsState |
 
 
 def _first_line(error: Exception) -> str:
+    if isinstance(error, pickle.UnpicklingError):
+        return "damaged, or more than tensors and plain values is in it"
     return (str(error) or type(error).__name__).splitlines()[0]
 
 
 def save_plain(path: Path, content: dict[str, Any]) -> None:
     """Writes arrays and plain values to a file that the safe loader reads."""
-    write_atomically(path, lambda file: torch.save(_to_tensors(content), file))
+    _save(path, _to_tensors(content))
 
 
 def load_plain(path: Path) -> dict[str, Any]:
@@ -174,9 +194,7 @@ def load_plain(path: Path) -> dict[str, Any]:
     try:
         return dict(_to_arrays(torch.load(path, map_location="cpu", weights_only=True)))
     except Exception as error:
-        raise CheckpointError(
-            f"{path}: not readable ({(str(error) or type(error).__name__).splitlines()[0]})"
-        ) from error
+        raise CheckpointError(f"{path}: not readable ({_first_line(error)})") from error
 
 
 def copy_atomically(source: Path, target: Path) -> None:

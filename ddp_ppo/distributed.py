@@ -18,6 +18,7 @@ import torch.distributed as dist
 from numpy.typing import NDArray
 from torch import Tensor
 
+from ddp_ppo.config import ConfigError
 from ddp_ppo.topology import TrainingTopology
 
 
@@ -55,6 +56,8 @@ class Learners:
                 world_size=self.num_learners,
                 timeout=timeout,
             )
+        except KeyError as error:
+            raise ConfigError(f"{error.args[0]} is missing beside RANK and WORLD_SIZE; start with torchrun") from None
         except RuntimeError as error:
             raise CollectiveError(
                 f"rank {self.rank}: the learners did not come together: {_first_line(error)}"

@@ -11,13 +11,14 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import torch
 
 from ddp_ppo.checkpoint import CheckpointError, find_checkpoint, is_checkpoint, load_model, network_of
-from ddp_ppo.config import Config, ConfigError, warnings
+from ddp_ppo.config import Config, ConfigError, describe_settings, load_config, warnings
 from ddp_ppo.envs import describe_env
 from ddp_ppo.moments import RmsState, empty_rms_state
-from ddp_ppo.networks import NetworkSpec
+from ddp_ppo.networks import NetworkSpec, hold_log_std
 from ddp_ppo.ppo import PPO, resolve_update_backend
 from ddp_ppo.ppo_workers import can_have_worker, shared_shapes, trained_shapes
 from ddp_ppo.protocols import EnvSpec, FloatArray
@@ -97,11 +98,13 @@ def prepare(config: Config, *, environ: Mapping[str, str]) -> Plan:
         num_cuda_devices=torch.cuda.device_count(),
         has_mps=torch.backends.mps.is_available(),
     )
-    require_writable(config)
+    try:
+        require_writable(config)
+    except OSError as error:
+        raise ConfigError(f"output_dir or metrics_path: {error.strerror}: {error.filename}") from None
     env = describe_env(**env_arguments(config))
     network = NetworkSpec.for_env(env, config.hidden_sizes, config.activation)
-    if config.policy_backend == "numpy" or config.update_backend == "numpy":
-        _require_cpu(config, topology)
+    _require_cpu(config, topology)
     resumed, notes = _find_resumed(config, network, environ)
     num_rounds = config.num_rounds(max(1, topology.num_learners))
     num_threads = learner_threads(config, topology, environ)
@@ -115,9 +118,19 @@ def prepare(config: Config, *, environ: Mapping[str, str]) -> Plan:
         resumed,
         (*topology.notes, *warnings(config), *_advice(config, topology), *notes),
     )
+    _require_memory(plan)
     if config.init_from is not None:
         load_initial(plan)
     return plan
+
+
+def _require_memory(plan: Plan) -> None:
+    size, memory = block_bytes(plan.block_shapes), os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
+    if size > memory:
+        raise ConfigError(
+            f"a rollout of each learner needs {size / 2**30:,.1f} GiB, this machine has {memory / 2**30:.1f} GiB; "
+            "lower rollout_length, num_actors, envs_per_actor or hidden_sizes"
+        )
 
 
 def _require_cpu(config: Config, topology: TrainingTopology) -> None:
@@ -146,31 +159,65 @@ def _find_resumed(
         place = latest_run(config) if config.resume == "auto" else Path(str(config.resume))
     if place is None:
         return None, [f"resume=auto: no checkpoint of {config.name} in {config.output_dir}, a new run starts"]
-    if not place.exists():
+    try:
+        is_there = place.exists()
+    except OSError as error:
+        raise CheckpointError(f"resume: {error.strerror}: {place}") from None
+    if not is_there:
         raise CheckpointError(f"resume: {place} does not exist")
     path, content, skipped = find_checkpoint(place)
     saved = network_of(content)
     if saved != network:
         raise CheckpointError(f"resume: {path} has another shape: it holds {saved}, this configuration needs {network}")
-    return (path, content), [*skipped, f"resuming from {path} after round {content['round']}"]
+    if content["env"]["env_id"] != config.env_id:
+        raise CheckpointError(
+            f"resume: {path} is of {content['env']['env_id']}, this configuration of {config.env_id}; "
+            f"init_from={path} would start a new run from its parameters"
+        )
+    changed = _changed_settings(config, path.parent.parent / "config.yaml")
+    return (path, content), [*skipped, *changed, f"resuming from {path} after round {content['round']}"]
 
 
-def load_initial(plan: Plan) -> tuple[FloatArray, RmsState]:
-    """The parameters [P] and the statistics of observations in the model or checkpoint that `init_from` names."""
+def _changed_settings(config: Config, effective: Path) -> list[str]:
+    """A note of what is set differently from the run that is resumed."""
+    try:
+        before = load_config(effective)
+    except ConfigError:
+        return []  # a checkpoint that was copied elsewhere, or a file of another version
+    names = [s.name for s in describe_settings() if s.name not in ("resume", "run_name", "output_dir", "init_from")]
+    changes = [
+        f"{n}: {getattr(before, n)} -> {getattr(config, n)}" for n in names if getattr(before, n) != getattr(config, n)
+    ]
+    return [f"settings that differ from the run so far: {'; '.join(changes)}"] if changes else []
+
+
+def load_initial(plan: Plan) -> tuple[FloatArray, RmsState, RmsState]:
+    """Parameters [P] and statistics of observations and returns of the model or checkpoint that `init_from` names."""
     assert plan.config.init_from is not None
     path = Path(plan.config.init_from)
     if is_checkpoint(path):
         _, content, _ = find_checkpoint(path)
         network = network_of(content)
         parameters, state = content["ranks"][0]["learner"]["parameters"], content["obs_rms_state"]
+        returns = content["return_rms_state"]
+        state = state if state["count"] else None
     else:
-        network, _, parameters, state, _ = load_model(path)
+        network, _, parameters, state, spec = load_model(path)
+        returns = spec.get("return_rms_state") or empty_rms_state(1)
+        returns = {
+            "mean": np.atleast_1d(returns["mean"]),
+            "var": np.atleast_1d(returns["var"]),
+            "count": returns["count"],
+        }
     if network != plan.network:
         raise CheckpointError(
             f"init_from: {plan.config.init_from} has another shape: it holds {network}, "
             f"this configuration needs {plan.network}"
         )
-    return parameters, state or empty_rms_state(network.obs_size)
+    if state is not None and not plan.config.normalize_obs:
+        raise CheckpointError(f"init_from: {path} acts on normalised observations; set normalize_obs: true")
+    hold_log_std(network, parameters)
+    return parameters, state or empty_rms_state(network.obs_size), returns
 
 
 def _advice(config: Config, topology: TrainingTopology) -> list[str]:
@@ -197,12 +244,19 @@ def learner_threads(config: Config, topology: TrainingTopology, environ: Mapping
     if config.learner_threads is not None:
         return config.learner_threads
     if "OMP_NUM_THREADS" in environ and "LOCAL_WORLD_SIZE" not in environ:
-        return max(1, int(environ["OMP_NUM_THREADS"]))
+        first = environ["OMP_NUM_THREADS"].split(",")[0].strip()  # OpenMP allows a list, one for each level
+        return max(1, int(first)) if first.isdigit() else max(1, _num_cores() // topology.num_learners)
     return max(1, _num_cores() * topology.num_nodes // topology.num_learners)
 
 
 def plan_text(plan: Plan) -> str:
-    """Ranks, devices, actors, environments and mini-batch arithmetic of a run, for a person."""
+    """What `plan_lines` and the notes say, for a person."""
+    lines = [f"{name:14} {text}" for name, text in plan_lines(plan).items()]
+    return "\n".join([*lines, *(f"note: {note}" for note in plan.notes)])
+
+
+def plan_lines(plan: Plan) -> dict[str, str]:
+    """Ranks, devices, actors, environments and mini-batch arithmetic of a run."""
     config, topology, env = plan.config, plan.topology, plan.env
     samples = plan.num_samples
     last = samples % config.minibatch_size
@@ -253,4 +307,4 @@ def plan_text(plan: Plan) -> str:
         ),
         ("shared memory", f"{block_bytes(plan.block_shapes) / 2**20:.1f} MiB for each learner"),
     ]
-    return "\n".join([*(f"{name:14} {text}" for name, text in lines), *(f"note: {note}" for note in plan.notes)])
+    return dict(lines)

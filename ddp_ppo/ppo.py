@@ -215,9 +215,11 @@ class PPO:
         target = self.config.target_kl
         assert target is not None  # the configuration has been checked
         if kl > 2.0 * target:
-            self.learning_rate = max(self.learning_rate / _ADAPTIVE_FACTOR, _ADAPTIVE_MIN)
+            lower = max(self.learning_rate / _ADAPTIVE_FACTOR, _ADAPTIVE_MIN)
+            self.learning_rate = min(self.learning_rate, lower)  # a rate below the bound stays
         elif kl < 0.5 * target:
-            self.learning_rate = min(self.learning_rate * _ADAPTIVE_FACTOR, _ADAPTIVE_MAX)
+            higher = min(self.learning_rate * _ADAPTIVE_FACTOR, _ADAPTIVE_MAX)
+            self.learning_rate = max(self.learning_rate, higher)
 
     def _metrics(self, epochs: list[EpochStats], buffer_size: int) -> dict[str, float]:
         means = {f"train/{name}": float(np.mean([e[i] for e in epochs])) for i, name in enumerate(EpochStats._fields)}

@@ -84,7 +84,10 @@ class Recorder(NullRecorder):
         self._stack.close()
 
     def open_logs(self, round_index: int, env_steps: int) -> None:
-        save_effective(self._plan.config, self._folder.path / "config.yaml")
+        effective = self._folder.path / "config.yaml"
+        if effective.exists():
+            effective.rename(self._folder.path / f"config_until_round_{round_index}.yaml")
+        save_effective(self._plan.config, effective)
         self._csv = CsvLog(self._folder.metrics, after_round=round_index)
         self._stack.callback(self._csv.close)
         self._tensorboard = TensorBoardLog(self._folder.tensorboard, after_step=env_steps)
@@ -127,7 +130,7 @@ class Recorder(NullRecorder):
             self._write(latest.name, partial(copy_atomically, path, latest))
 
     def checkpoint(self, round_index: int, content: dict[str, Any]) -> None:
-        content = {"network": asdict(self._plan.network), **content}
+        content = {"network": asdict(self._plan.network), "env": asdict(self._plan.env), **content}
         keep = self._plan.config.keep_checkpoints
         self._write("tensorboard", self._tensorboard.flush)
         self._write("checkpoint", lambda: save_checkpoint(self._folder.checkpoints, round_index, content, keep))

@@ -39,11 +39,14 @@ class RunFolder:
             fcntl.flock(self._lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError:
             os.close(self._lock)
-            raise ConfigError(f"{path}: another run is alive in this folder; choose another run_name") from None
+            raise ConfigError(
+                f"{path}: another run is alive here; wait for it, stop it, or choose another run_name"
+            ) from None
         for left in path.rglob(".*.tmp"):  # of a run that was killed while it wrote; the lock says that it is gone
             left.unlink()
-        os.ftruncate(self._lock, 0)
-        os.write(self._lock, launch_name(os.environ).encode())
+        mark = f"{launch_name(os.environ)}\n{config.name}\n".encode()
+        os.pwrite(self._lock, mark, 0)  # never empty in between: other ranks read it at a restart
+        os.ftruncate(self._lock, len(mark))
 
     @classmethod
     def create(cls, config: Config) -> RunFolder:
@@ -81,8 +84,11 @@ def require_writable(config: Config) -> None:
     places = {"output_dir": Path(config.output_dir)}
     if config.metrics_path:
         places["metrics_path"] = Path(config.metrics_path).parent
-        if Path(config.metrics_path).is_dir():
-            raise ConfigError(f"metrics_path: {config.metrics_path} is a folder; name a file")
+        metrics = Path(config.metrics_path)
+        if metrics.is_dir():
+            raise ConfigError(f"metrics_path: {metrics} is a folder; name a file")
+        if metrics.is_symlink() or (metrics.exists() and not metrics.is_file()):
+            raise ConfigError(f"metrics_path: {metrics} is a link or a device and would be replaced; name a file")
     for key, place in places.items():
         existing = place.absolute()
         while not existing.exists():
@@ -105,7 +111,7 @@ def run_of_launch(config: Config, environ: Mapping[str, str]) -> Path | None:
         return None
     name = launch_name(environ)
     for mark in Path(config.output_dir).glob(f"*/{_LOCK_FILE}"):
-        if mark.read_text() == name and any(mark.parent.glob("checkpoints/checkpoint_*.pt")):
+        if mark.read_text().split("\n")[0] == name and any(mark.parent.glob("checkpoints/checkpoint_*.pt")):
             return mark.parent
     return None
 
@@ -116,13 +122,18 @@ def latest_run(config: Config) -> Path | None:
     newest = {
         max(checkpoint.stat().st_mtime_ns for checkpoint in checkpoints): folder
         for folder in Path(config.output_dir).glob(f"{glob.escape(name)}*")
-        if _belongs(folder.name, config) and (checkpoints := list(folder.glob("checkpoints/checkpoint_*.pt")))
+        if _belongs(folder, config) and (checkpoints := list(folder.glob("checkpoints/checkpoint_*.pt")))
     }
     return newest[max(newest)] if newest else None
 
 
-def _belongs(folder: str, config: Config) -> bool:
+def _belongs(path: Path, config: Config) -> bool:
     """Whether <config>-<time or name>[-<number>] is a folder of this configuration, not of one whose name is longer."""
+    mark = path / _LOCK_FILE
+    lines = mark.read_text().split("\n") if mark.exists() else []
+    if len(lines) > 1 and lines[1] != config.name:
+        return False
+    folder = path.name
     rest = folder.removeprefix(f"{config.name}-")
     if config.run_name is not None:
         rest = rest.removeprefix(config.run_name)

@@ -42,12 +42,14 @@ class Sampled:
         stats: of each actor, in their order.
         obs_rms_state: the statistics that normalised its observations; None without normalisation.
         reward_scale: the factor of its rewards.
+        policy_lag: rounds by which the policy that sampled is older than the one to train.
     """
 
     rollout: Rollout
     stats: list[dict[str, Any]]
     obs_rms_state: RmsState | None
     reward_scale: float
+    policy_lag: int
 
 
 class Sampler:
@@ -69,6 +71,7 @@ class Sampler:
 
     def collect(self, round_index: int, now: Frozen) -> Sampled:
         """The rollout of this round; where sampling overlaps training it sets the actors to the next one too."""
+        lag = int(self._in_flight is not None)
         if self._in_flight is None:
             self._begin(round_index, now)
         assert self._in_flight == round_index
@@ -80,7 +83,7 @@ class Sampler:
             self._begin(round_index + 1, now)
         slot = round_index % len(self._rollouts)
         self._rollouts[slot].fill()
-        return Sampled(self._rollouts[slot], stats, *self._frozen[slot])
+        return Sampled(self._rollouts[slot], stats, *self._frozen[slot], lag)
 
     @property
     def states(self) -> list[PlainState]:

@@ -140,8 +140,8 @@ class _Run:
         if config.init_from is None:
             parameters = initial_parameters(plan.network, stream(config.seed, Purpose.INIT), config.init_log_std)
         else:
-            parameters, obs_rms_state = load_initial(plan)
-            self.statistics = self.statistics._replace(obs=obs_rms_state)
+            parameters, *statistics = load_initial(plan)
+            self.statistics = Statistics(*statistics)
         is_gradient_mode = config.sync_mode == "gradients" and plan.topology.num_learners > 1
         averaging = Averaging(
             self.learners.average if is_gradient_mode else ALONE.gradient,
@@ -178,7 +178,7 @@ class _Run:
             self.env_steps += config.transitions_per_round(plan.topology.num_learners)
             synced = time.perf_counter()
             is_last = self.round == plan.num_rounds or stop_signal is not None
-            evaluation = self._evaluate(is_last)
+            evaluation = self._evaluate()
             ended = time.perf_counter()
             self.elapsed_seconds = first_elapsed + ended - session_start
             times = {
@@ -234,7 +234,8 @@ class _Run:
         """Averages parameters where due, and merges the round of all learners."""
         config = self.config
         averages_gradients = config.sync_mode == "gradients"
-        is_due = not averages_gradients and self.round % config.param_sync_interval == 0
+        is_last = self.round == self.plan.num_rounds
+        is_due = not averages_gradients and (is_last or self.round % config.param_sync_interval == 0)
         if is_due:
             average_optimized(self.learner, self.learners)
         seconds = [actor["sample_seconds"] + actor["annotate_seconds"] for actor in data.stats]
@@ -249,10 +250,10 @@ class _Run:
             is_synced=is_due or averages_gradients,
         )
 
-    def _evaluate(self, is_last: bool) -> dict[str, float]:
+    def _evaluate(self) -> dict[str, float]:
         """Deterministic episodes with fixed seeds on rank 0 where due; the best model is the one with the best mean."""
         interval = self.config.eval_interval
-        is_due = is_last or (interval > 0 and self.round % interval == 0)
+        is_due = self.round == self.plan.num_rounds or (interval > 0 and self.round % interval == 0)
         result = {"eval/return_mean": math.nan, "eval/return_std": math.nan, "eval/length_mean": math.nan}
         if not is_due or self.plan.topology.rank != 0:
             return result
@@ -262,7 +263,13 @@ class _Run:
         self.eval_return = float(returns.mean())
         is_best = math.isnan(self.best_return) or self.eval_return > self.best_return
         self.best_return = self.eval_return if is_best else self.best_return
-        about = {"round": self.round, "env_steps": self.env_steps, "eval_return": self.eval_return}
+        about: dict[str, Any] = {"round": self.round, "env_steps": self.env_steps, "eval_return": self.eval_return}
+        if self.config.normalize_reward:
+            about["return_rms_state"] = {
+                "mean": float(self.statistics.returns["mean"][0]),
+                "var": float(self.statistics.returns["var"][0]),
+                "count": self.statistics.returns["count"],
+            }
         self.recorder.model(now, about, is_best=is_best)
         length = float(np.mean([episode.length for episode in episodes]))
         return dict(zip(result, (self.eval_return, float(returns.std()), length), strict=True))
@@ -286,7 +293,7 @@ class _Run:
             "round": float(self.round),
             "env_steps": float(self.env_steps),
             **metrics,
-            "rollout/policy_lag": float(self.config.overlap and self.round > 1),
+            "rollout/policy_lag": float(data.policy_lag),
             "time/steps_per_second": steps / times["round"],
             "time/elapsed_seconds": self.elapsed_seconds,
             **{f"time/{name}_seconds": value for name, value in split.items()},
@@ -320,13 +327,21 @@ class _Run:
             self.recorder.say("note: log_std of the checkpoint was outside its range and has been brought back")
         actors = [state for rank in ranks for state in rank["actors"]]
         first = topology.rank * topology.num_actors
-        if len(actors) == topology.num_learners * topology.num_actors and all(
+        has_same_shape = len(actors) == topology.num_learners * topology.num_actors and all(
             len(state["episode_return"]) == topology.envs_per_actor for state in actors
-        ):
-            self.pool.restore(actors[first : first + topology.num_actors])
+        )
+        if not has_same_shape or content["env"]["backend"] != self.plan.env.backend:
+            self.recorder.say("note: the checkpoint has other actors, environments or backend; episodes start anew")
         else:
-            self.recorder.say("note: the checkpoint has another number of actors or environments; episodes start anew")
+            self.pool.restore(actors[first : first + topology.num_actors])
+            if actors[0]["env"] is None:
+                self.recorder.say(
+                    "note: this environment cannot be saved (no get_state and set_state): episodes start anew, and the "
+                    "run will not equal an unbroken one"
+                )
         self.statistics = Statistics(content["obs_rms_state"], content["return_rms_state"])
         self.round, self.env_steps = content["round"], content["env_steps"]
         self.elapsed_seconds = content["elapsed_seconds"]
         self.best_return, self.eval_return = content["best_return"], content["eval_return"]
+        if self.config.sync_mode == "gradients":  # the checkpoint may be of a run that averaged parameters
+            average_optimized(self.learner, self.learners)

@@ -591,7 +591,7 @@ class InitFromTest(FolderTestCase):
         for trunk in ("actor", "critic"):
             for name, tensor in self.first[trunk].items():
                 torch.testing.assert_close(second[trunk][name], tensor, rtol=0, atol=1e-9)
-        self.assertGreater(float(self.first["actor"]["actor.0.bias"].abs().max()), 1e-4)
+        self.assertGreater(float(self.first["actor"]["0.bias"].abs().max()), 1e-4)
         self.assertEqual(numbers(read_csv(self.second / "metrics.csv"), "round"), [1])
 
     def test_it_starts_from_the_statistics_of_the_model(self):
