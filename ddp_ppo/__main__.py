@@ -132,7 +132,7 @@ def _show_plan(options: argparse.Namespace) -> int:
     from ddp_ppo.plan import plan_lines, plan_text, prepare
 
     plan = prepare(load_config(options.config, options.overrides), environ=dict(os.environ))
-    _write_json(options, {"plan": plan_lines(plan), "notes": list(plan.notes)})
+    _write_json(options, {**plan_lines(plan), "notes": list(plan.notes)})
     print(plan_text(plan))
     return 0
 

@@ -61,9 +61,9 @@ def save_checkpoint(folder: Path, round_index: int, state: dict[str, Any], keep:
     content = {"format": FORMAT, "round": round_index, **_to_tensors(state)}
     _save(path, content)
     found = _checkpoints(folder)
-    kept = found[found.index(path) :][:keep]
+    kept = [one for one in found if int(one.stem.split("_")[1]) <= round_index][:keep]
     for other in [*(one for one in found if one not in kept), *folder.glob(".checkpoint_*.tmp")]:
-        other.unlink()
+        other.unlink(missing_ok=True)
     return path
 
 
@@ -93,9 +93,19 @@ def is_checkpoint(path: Path) -> bool:
     return path.is_dir() or _NAME.fullmatch(path.name) is not None
 
 
+def require_whole(path: Path, content: dict[str, Any]) -> None:
+    """Raises CheckpointError where a checkpoint lacks what a run goes on from."""
+    missing = {"network", "env", "ranks", "obs_rms_state", "return_rms_state"} - content.keys()
+    if missing:
+        raise CheckpointError(f"{path}: not a whole checkpoint, it lacks {', '.join(sorted(missing))}")
+
+
 def network_of(content: dict[str, Any]) -> NetworkSpec:
     """The network whose parameters a checkpoint or a model's spec holds."""
-    return NetworkSpec(**{**content["network"], "hidden_sizes": tuple(content["network"]["hidden_sizes"])})
+    fields = content.get("network")
+    if fields is None:
+        raise CheckpointError("not a whole checkpoint or model, it lacks network")
+    return NetworkSpec(**{**fields, "hidden_sizes": tuple(fields["hidden_sizes"])})
 
 
 def _checkpoints(folder: Path) -> list[Path]:
@@ -111,9 +121,6 @@ def _load(path: Path) -> dict[str, Any]:
         raise CheckpointError(f"{path}: not a readable checkpoint ({_first_line(error)})") from error
     if not isinstance(content, dict) or content.get("format") != FORMAT or "round" not in content:
         raise CheckpointError(f"{path}: not a ddp_ppo checkpoint of format {FORMAT}")
-    missing = {"network", "env", "ranks", "obs_rms_state", "return_rms_state"} - content.keys()
-    if missing:
-        raise CheckpointError(f"{path}: not a whole checkpoint, {', '.join(sorted(missing))} is missing")
     return dict(_to_arrays(content))
 
 

@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 import torch
 
-from ddp_ppo.checkpoint import CheckpointError, find_checkpoint, is_checkpoint, load_model, network_of
+from ddp_ppo.checkpoint import CheckpointError, find_checkpoint, is_checkpoint, load_model, network_of, require_whole
 from ddp_ppo.config import Config, ConfigError, describe_settings, load_config, warnings
 from ddp_ppo.envs import describe_env
 from ddp_ppo.moments import RmsState, empty_rms_state
@@ -169,6 +169,7 @@ def _find_resumed(
     saved = network_of(content)
     if saved != network:
         raise CheckpointError(f"resume: {path} has another shape: it holds {saved}, this configuration needs {network}")
+    require_whole(path, content)
     if content["env"]["env_id"] != config.env_id:
         raise CheckpointError(
             f"resume: {path} is of {content['env']['env_id']}, this configuration of {config.env_id}; "
@@ -197,6 +198,7 @@ def load_initial(plan: Plan) -> tuple[FloatArray, RmsState, RmsState]:
     path = Path(plan.config.init_from)
     if is_checkpoint(path):
         _, content, _ = find_checkpoint(path)
+        require_whole(path, content)
         network = network_of(content)
         parameters, state = content["ranks"][0]["learner"]["parameters"], content["obs_rms_state"]
         returns = content["return_rms_state"]

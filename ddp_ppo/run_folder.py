@@ -40,7 +40,7 @@ class RunFolder:
         except BlockingIOError:
             os.close(self._lock)
             raise ConfigError(
-                f"{path}: another run is alive here; wait for it, stop it, or choose another run_name"
+                f"{path}: another run is alive in this folder; stop it or choose another run_name"
             ) from None
         for left in path.rglob(".*.tmp"):  # of a run that was killed while it wrote; the lock says that it is gone
             left.unlink()

@@ -253,7 +253,7 @@ class ResumeTest(unittest.TestCase):
     def test_a_model_of_the_same_shape_gives_its_parameters_and_statistics(self):
         with tempfile.TemporaryDirectory() as folder:
             plan = prepare(self.config(init_from=str(self.model(Path(folder)))), environ={})
-            parameters, state = load_initial(plan)
+            parameters, state, _ = load_initial(plan)
         self.assertEqual(parameters.tolist(), list(range(plan.network.num_parameters)))
         self.assertEqual((state["mean"].tolist(), state["var"].tolist(), state["count"]), ([3.0], [4.0], 9.0))
 

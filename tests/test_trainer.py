@@ -149,7 +149,7 @@ class SmokeTest(FolderTestCase):
 
     def test_the_model_is_that_of_the_last_round(self):
         model, learner = load(self.home / "model.pt"), last_checkpoint(self.home)["ranks"][0]["learner"]
-        values = [tensor for trunk in ("actor", "critic") for tensor in model[trunk].values()]
+        values = [tensor for trunk in ("actor", "critic") for tensor in model[trunk].values()] + [model["log_std"]]
         self.assertEqual(sum(tensor.numel() for tensor in values), learner["parameters"].numel())
         found = torch.cat([tensor.flatten() for tensor in values]).sort().values
         self.assertTrue(torch.equal(found, learner["parameters"].sort().values))
@@ -342,10 +342,6 @@ class ResumeTest(FolderTestCase):
 
     def test_its_metrics_are_those_of_the_unbroken_run(self):  # C16
         expected, found = (without_times(read_csv(run / "metrics.csv")) for run in (self.whole, self.parts))
-        stop = len(self.stopped_rows) - 1
-        for name in ("eval/return_mean", "eval/return_std", "eval/length_mean"):
-            self.assertTrue(found[stop].pop(name))
-            self.assertEqual(expected[stop].pop(name), "")
         self.assertEqual(found, expected)
         self.assertEqual(len(found), 400)
 
@@ -653,6 +649,8 @@ class FailureTest(FolderTestCase):
 
     def test_no_file_holds_a_number_that_is_not_finite(self):
         for path in (self.work / "output").rglob("*.pt"):
+            if path.name.startswith("evidence_"):  # which exists to hold it
+                continue
             for tensor in tensors(load(path)):
                 self.assertTrue(torch.isfinite(tensor).all(), path)
 

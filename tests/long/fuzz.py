@@ -88,7 +88,9 @@ def values_out_of_range(setting: Setting) -> list[str]:
         return values + ([f"{int(setting.high) + 1}"] if setting.high < _LARGEST else [])
     if setting.kind == "float":
         values = ["1e300", "-1e300", "1e400"]
-        values += [f"{math.nextafter(setting.low, -math.inf)!r}", "-1.5"] if setting.low > -_LARGEST else []
+        values += (
+            [f"{math.nextafter(setting.low, -math.inf)!r}", f"{setting.low - 1.5}"] if setting.low > -_LARGEST else []
+        )
         values += [f"{setting.above!r}", "0.0", "-1e-9"] if setting.above > -math.inf else []
         return values + ([f"{math.nextafter(setting.high, math.inf)!r}", "7.5"] if setting.high < _LARGEST else [])
     return ['""', '"  "'] if setting.kind == "str" else []
@@ -126,6 +128,8 @@ def check(folder: Path, kind: str, mistakes: list[Mistake], num_settings: int) -
                     words, place = [str(empty), mistake.word], "command line"
                 else:
                     continue
+                # Should one be let through, it does not train for hours.
+                words += [] if mistake.key == "total_env_steps" else ["total_env_steps=1"]
                 tried += 1
                 if problem := refusal(words, place, mistake.key):
                     failures.append(f"{mistake.line if way == 'file' else mistake.word}: {problem}")

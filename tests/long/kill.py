@@ -273,6 +273,8 @@ def resume(
 ) -> str:
     """Goes on to the end, unless the run has got there, and compares with the unbroken one."""
     before = fingerprint(newest_run(folder))[0]
+    if before and case.signal == "KILL" and case.phase == "launch":
+        figures.problems.append(f"what was left went on by itself to round {before}")
     if not is_complete:
         with start(folder, config, *words_of(case), "resume=auto", nproc=case.nproc) as program:
             ended = program.end(120)
