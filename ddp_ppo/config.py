@@ -190,7 +190,7 @@ class Config:
         "Latest training checkpoints that stay on disk.")
     eval_interval: int = _setting(50, low=0, doc=
         "Rounds between two evaluations, which choose the best model; 0 evaluates at the end only.")
-    eval_episodes: int = _setting(10, low=1, doc=
+    eval_episodes: int = _setting(10, low=1, high=100_000, doc=
         "Episodes of one evaluation, always from the same seeds, with deterministic actions.")
     solved_return: float | None = _setting(None, doc=
         "Mean evaluation return from which the task counts as solved; null where it has no such standard.")
@@ -198,11 +198,11 @@ class Config:
         "Goes on with a run: its folder, one of its checkpoints, or auto for the latest run if there is one.")
     init_from: str | None = _setting(None, expected="a path", doc=
         "Model file or checkpoint whose parameters and statistics a fresh run starts from.")
-    actor_timeout_seconds: float = _setting(300.0, above=0, doc=
+    actor_timeout_seconds: float = _setting(300.0, above=0, high=604_800, doc=
         "Longest wait for an actor's rollout before it counts as hung. Raise it for very slow environments.")
     max_actor_restarts: int = _setting(3, low=0, doc=
         "Times that each learner starts a dead or hung actor anew before the run fails.")
-    collective_timeout_seconds: float = _setting(300.0, above=0, doc=
+    collective_timeout_seconds: float = _setting(300.0, above=0, high=604_800, doc=
         "Longest wait of a learner for the others. Must exceed the slowest round's difference.")
     learner_threads: int | None = _setting(None, low=1, doc=
         "CPU cores of each learner's update, idle actors that help it included; null: its share of the machine's.")
@@ -348,6 +348,12 @@ def _broken_rules(c: Any) -> Iterator[tuple[tuple[str, ...], str]]:
     if c.learning_rate_schedule == "adaptive" and c.target_kl is None:
         message = "target_kl: learning_rate_schedule: adaptive needs a number here, such as 0.01"
         yield ("learning_rate_schedule", "target_kl"), message
+    samples = c.rollout_length * c.envs_per_actor * (c.num_actors // c.num_gpus)
+    if c.learning_rate_schedule == "adaptive" and c.num_epochs == 1 and c.minibatch_size >= samples:
+        message = (
+            "learning_rate_schedule: adaptive steers by the KL of one gradient step after another; a round has one"
+        )
+        yield ("learning_rate_schedule", "num_epochs", "minibatch_size"), message
     if c.init_from and c.resume not in (None, "auto"):
         message = f"init_from: starts a fresh run, so it cannot be used together with resume: {c.resume}"
         yield ("init_from", "resume"), message

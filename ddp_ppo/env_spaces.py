@@ -26,10 +26,12 @@ def observation_writer(space: Space[Any]) -> tuple[int, WriteObs]:
     """Returns D and the function that checks one observation and writes it into a float32 row of length D.
 
     Raises:
-        EnvError: the space is neither Box nor Discrete.
+        EnvError: the space is neither Box nor Discrete, or empty.
     """
     if isinstance(space, Box):
         shape = space.shape
+        if 0 in shape:
+            raise EnvError(f"observation space {_one_line(space)} is empty")
 
         def write_box(obs: Any, row: FloatArray) -> None:
             array = np.asarray(obs)
@@ -59,6 +61,8 @@ def action_fields(space: Space[Any]) -> dict[str, Any]:
         EnvError: any other space.
     """
     if isinstance(space, Box) and space.dtype is not None and space.dtype.kind == "f":
+        if 0 in space.shape:
+            raise EnvError(f"action space {_one_line(space)} is empty")
         low, high = (tuple(float(x) for x in bound.ravel()) for bound in (space.low, space.high))
         return {"action_kind": "box", "action_size": len(low), "action_low": low, "action_high": high}
     if isinstance(space, Discrete):

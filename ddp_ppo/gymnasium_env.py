@@ -194,7 +194,7 @@ def find_registered(env_id: str) -> RegisteredEnv:
     if module:
         import_module(module, env_id)
     if name not in gymnasium.registry:
-        nearest = difflib.get_close_matches(name, gymnasium.registry, n=1, cutoff=0.0)
+        nearest = difflib.get_close_matches(name, gymnasium.registry, n=1, cutoff=0.4)
         hint = f"; the nearest known one is {nearest[0]!r}" if nearest else ""
         raise EnvError(f"env_id {env_id!r}: no environment {name!r} is registered{hint}")
     return gymnasium.registry[name]

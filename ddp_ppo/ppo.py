@@ -294,7 +294,7 @@ def standardize(adv: Tensor, ret: Tensor) -> Tensor:
     centred = adv - adv.mean()
     std = centred.square().mean().sqrt()
     noise = 1e-6 * ret.abs().amax()
-    return torch.where(std > noise, centred / (std + 1e-8), torch.zeros_like(centred))
+    return torch.where(std <= noise, torch.zeros_like(centred), centred / (std + 1e-8))  # NaN stays NaN
 
 
 def explained_variance(value: Tensor, ret: Tensor) -> float:

@@ -11,7 +11,16 @@ from pathlib import Path
 
 import yaml
 
-from ddp_ppo.config import Config, ConfigError, describe_settings, dump_effective, load_config, save_effective, warnings
+from ddp_ppo.config import (
+    Config,
+    ConfigError,
+    describe_settings,
+    dump_effective,
+    load_config,
+    save_effective,
+    settings_reference,
+    warnings,
+)
 
 ROOT = Path(__file__).resolve().parents[1]
 
@@ -533,6 +542,9 @@ class ShippedConfigsTest(unittest.TestCase):
             with self.subTest(path.name):
                 spec = gymnasium.spec(config.env_id)
                 self.assertIn(config.solved_return, (None, spec.reward_threshold))
+
+    def test_settings_page_is_what_the_command_prints(self):
+        self.assertEqual((ROOT / "docs/settings.md").read_text(), settings_reference())
 
     def test_relative_paths_work_from_another_folder(self):
         path = os.path.relpath(ROOT / "configs" / "ant.yaml")

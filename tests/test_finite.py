@@ -1,10 +1,13 @@
 """The first value of a rollout that is not finite: found where it arose, whatever follows from it."""
 
+import math
 import unittest
 
 import numpy as np
+import torch
 
 from ddp_ppo.finite import NotFinite, first_in_annotations, first_in_steps
+from ddp_ppo.ppo import standardize
 
 T, K, D, A = 6, 3, 4, 2
 
@@ -86,6 +89,14 @@ class AnnotationsTest(unittest.TestCase):
 
     def test_fields_that_a_learner_does_not_have_are_left_out(self):
         self.assertIsNone(first_in_annotations({"value": np.zeros((T + 1, K), np.float32)}))
+
+
+class StandardizedTest(unittest.TestCase):
+    def test_a_bad_advantage_does_not_pass_as_equal_advantages(self):
+        # Equal advantages become zeros; with a NaN among them their spread is NaN, which is above no limit either.
+        for bad in (math.nan, math.inf):
+            adv = standardize(torch.tensor([1.0, bad, 2.0]), torch.ones(3))
+            self.assertFalse(torch.isfinite(adv).all())
 
 
 if __name__ == "__main__":

@@ -67,7 +67,9 @@ class LostWorkerTest(FolderTestCase):
     @classmethod
     def setUpClass(cls):
         super().setUpClass()
-        text = LARGE.replace("hidden_sizes: [8]", "hidden_sizes: [256, 256]").replace("num_epochs: 1", "num_epochs: 100")
+        text = LARGE.replace("hidden_sizes: [8]", "hidden_sizes: [256, 256]").replace(
+            "num_epochs: 1", "num_epochs: 100"
+        )
         config = cls.config("lost", text)
         words = (f"total_env_steps={cls.ROUNDS * 512}", "eval_interval=0", "learner_threads=2")
         cls.train(config, *words, "run_name=whole")
