@@ -44,8 +44,8 @@ class Normalizer:
         """Writes the normalised obs [M, D] to out [M, D + 1], whose last column is 1 and stays so."""
         np.subtract(obs, self.mean, out[:, :-1])
         np.multiply(out, self._padded_inv_std, out)
-        np.maximum(out, self._low, out)
-        np.minimum(out, self.clip, out)
+        np.maximum(out, self._low, out=out)
+        np.minimum(out, self.clip, out=out)
 
 
 class NumpyPolicy:

@@ -199,6 +199,19 @@ class MachineTest(FolderTestCase):
             self.assertEqual({name for name in os.listdir("/dev/shm") if "ddp" in name} - before, set())
 
 
+class LauncherTest(FolderTestCase):
+    def test_a_learner_that_is_still_loading_ends_with_its_launcher(self):  # O-45
+        config = self.config("loading", TINY)
+        program = self.start(config, "total_env_steps=1e7", "eval_interval=0", nproc=1)
+        program.wait_until(lambda: len(program.alive()) > 1, "learner")
+        with self.assertRaises(AssertionError):  # half a second: it has begun to load torch
+            program.wait_until(lambda: False, "end", seconds=0.5)
+        program.process.kill()
+        ended = program.end(10)
+        self.assertEqual((ended.code, ended.left), (-signal.SIGKILL, []))
+        self.assertFalse((self.work / "output").exists())
+
+
 class NotBuiltTest(FolderTestCase):
     """Features of cases.md that are waiting: asking for them is refused, and nothing is created."""
 
