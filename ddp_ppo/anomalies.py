@@ -103,7 +103,8 @@ def _value_loss_jump(row: Row, history: History) -> str | None:
 def _poor_critic(row: Row, history: History) -> str | None:
     explained = row["train/explained_variance"]
     is_settled = not math.isnan(history.usual("train/explained_variance"))
-    return f"explained variance {explained:.2f}" if is_settled and explained < -0.2 else None
+    # A long horizon makes -0.5 for some 20 rounds a part of healthy learning (Hopper, gamma 0.999).
+    return f"explained variance {explained:.2f}" if is_settled and explained < -1.0 else None
 
 
 def _clipping(row: Row, history: History) -> str | None:

@@ -77,7 +77,7 @@ class WatchTest(unittest.TestCase):
 
     def test_lasting_faults_are_told_once(self):
         cases = {
-            "poor_critic": {"train/explained_variance": -0.5},
+            "poor_critic": {"train/explained_variance": -1.5},
             "clip_fraction": {"train/clip_fraction": 0.8},
             "narrow_policy": {"train/action_std": math.exp(LOG_STD_MIN)},
             "short_episodes": {"rollout/episode_length_mean": 2.0},
