@@ -92,7 +92,11 @@ def values_out_of_range(setting: Setting) -> list[str]:
             [f"{math.nextafter(setting.low, -math.inf)!r}", f"{setting.low - 1.5}"] if setting.low > -_LARGEST else []
         )
         values += [f"{setting.above!r}", "0.0", "-1e-9"] if setting.above > -math.inf else []
-        return values + ([f"{math.nextafter(setting.high, math.inf)!r}", "7.5"] if setting.high < _LARGEST else [])
+        return values + (
+            [f"{math.nextafter(setting.high, math.inf)!r}", f"{2 * setting.high + 1}"]
+            if setting.high < _LARGEST
+            else []
+        )
     return ['""', '"  "'] if setting.kind == "str" else []
 
 
