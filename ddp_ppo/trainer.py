@@ -201,8 +201,17 @@ class _Run:
         path = self.recorder.path
         return TrainingResult(path, self.round, self.env_steps, self.eval_return, self.best_return, stop_signal)
 
+    def _require_finite_parameters(self) -> None:
+        """Nothing is sampled, evaluated or saved with a parameter that is not finite."""
+        bad = np.flatnonzero(~np.isfinite(self.learner.policy.flat.data.cpu().numpy()))
+        if len(bad):
+            where = f"rank {self.plan.topology.rank}, round {self.round}: parameter {bad[0]} is not finite"
+            self.recorder.event("non_finite", self.round, where, is_shown=False)
+            raise NonFiniteError(f"{where}; the last checkpoint is intact")
+
     def _frozen(self) -> Frozen:
         """The policy as it is now, to sample or evaluate with."""
+        self._require_finite_parameters()
         return Frozen(self.learner.policy.flat.data.cpu().numpy(), self.statistics.obs, self.statistics.returns)
 
     def _sample(self) -> Sampled:
@@ -301,6 +310,7 @@ class _Run:
 
     def _checkpoint(self) -> None:
         """Gathers every rank's state and has it written as one file."""
+        self._require_finite_parameters()
         ranks = self.learners.gather({"learner": self.learner.state_dict(), "actors": self.sampler.states})
         content = {
             "env_steps": self.env_steps,
