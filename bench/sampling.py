@@ -105,9 +105,9 @@ class Recording:
         restart = physics.restart
         restarts: list[tuple[int, Any, Any, Any]] = []
 
-        def remember(ids: Any, qpos: Any, qvel: Any) -> None:
-            restarts.append((self.env._num_steps - first, ids.copy(), qpos.copy(), qvel.copy()))
-            restart(ids, qpos, qvel)
+        def remember(ids: Any, starts: Any) -> None:
+            restarts.append((self.env._num_steps - first, ids.copy(), *map(np.stack, zip(*starts, strict=True))))
+            restart(ids, starts)
 
         physics.restart = remember
         seconds = self.sample()

@@ -28,9 +28,12 @@ from ddp_ppo.gae import accumulate_backwards
 from ddp_ppo.moments import RmsState, compute_batch_moments
 from ddp_ppo.networks import NetworkSpec
 from ddp_ppo.processes import die_with_parent
-from ddp_ppo.protocols import BatchEnv, EnvSpec, PlainState
+from ddp_ppo.protocols import BatchEnv, EnvSpec, PlainState, Rows
 from ddp_ppo.rollout import Arrays, SharedBlock, slot_name
 from ddp_ppo.seeding import Purpose, integer_seed, stream
+from ddp_ppo.step_loop import step_loop
+
+_STEP_FIELDS = ("obs", "act", "terminated", "truncated", "final_obs")
 
 
 @dataclass(frozen=True)
@@ -92,6 +95,12 @@ class Actor:
             {name: arrays[slot_name(name, slot)][:, own] for name in job.field_names} for slot in range(job.num_slots)
         ]
         self._reward = np.zeros((job.rollout_length, job.num_envs))
+        progress = arrays["progress"][job.actor_id : job.actor_id + 1]
+        self._rows = [
+            Rows(reward=self._reward, progress=progress, **{name: columns[name] for name in _STEP_FIELDS})
+            for columns in self._slots
+        ]
+        self._run_steps = step_loop(self._env)
         self._episode_return = np.zeros(job.num_envs)
         self._episode_length = np.zeros(job.num_envs, np.int64)
         self._discounted_return = np.zeros(job.num_envs)
@@ -130,7 +139,10 @@ class Actor:
         columns = self._slots[slot]
         self._policy.load(self._published("parameters", slot), self._obs_rms_state(slot))
         self._policy.begin(stream(job.seed, Purpose.ACTION_NOISE, job.rank, job.actor_id, round_index))
-        self._run_steps(columns)
+        rows = self._rows[slot]
+        rows.obs[0][...] = self._obs
+        reward_terms = self._run_steps(self._policy.act, rows)
+        self._obs = rows.obs[-1].copy()
         sampled = time.perf_counter()
         columns["reward"][:] = self._reward
         self._require_finite(first_in_steps(columns))
@@ -138,28 +150,10 @@ class Actor:
         clip = REWARD_CLIP if job.normalize_reward else np.inf
         self._annotate(self._policy, columns, Discounting(job.gamma, job.gae_lambda, scale, clip))
         self._require_finite(first_in_annotations(columns))
-        stats = self._statistics(columns)
+        stats = self._statistics(columns) | {"reward_terms": reward_terms}
         annotated = time.perf_counter()
         stats |= {"sample_seconds": sampled - start, "annotate_seconds": annotated - sampled, "state": self.save()}
         return stats
-
-    def _run_steps(self, columns: Arrays) -> None:
-        env_step, act = self._env.step, self._policy.act
-        names = ("obs", "act", "terminated", "truncated", "final_obs")
-        obs, actions, terminated, truncated, final_obs = (list(columns[name]) for name in names)
-        progress, actor_id = self._arrays["progress"], self._job.actor_id
-        obs[0][...] = self._obs
-        for step in range(self._job.rollout_length):
-            progress[actor_id] = step
-            result = env_step(act(step, obs[step], actions[step]))
-            obs[step + 1][...] = result.obs
-            self._reward[step] = result.reward
-            terminated[step][...] = result.terminated
-            truncated[step][...] = result.truncated
-            if np.count_nonzero(result.truncated):
-                rows = result.truncated
-                final_obs[step][rows] = result.final_obs[rows]
-        self._obs = obs[-1].copy()
 
     def _require_finite(self, bad: NotFinite | None) -> None:
         if bad is not None:

@@ -6,7 +6,7 @@ Whether observations and rewards are finite is for the trainer to check, once pe
 from __future__ import annotations
 
 import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -17,7 +17,7 @@ from ddp_ppo.env_spaces import action_fields
 from ddp_ppo.env_state import generator_from
 from ddp_ppo.gymnasium_env import build_env
 from ddp_ppo.mujoco_tasks import bind_task
-from ddp_ppo.protocols import EnvSpec, FloatArray, PlainState, Step
+from ddp_ppo.protocols import Act, BoolArray, EnvSpec, FloatArray, PlainState, Rows, Step
 
 
 class MujocoEnv:
@@ -47,6 +47,8 @@ class MujocoEnv:
         self._next_limit = self._limit  # no episode can reach its limit before this value of num_steps
         self._generators: list[np.random.Generator] = []
         self._terms: dict[str, NDArray[Any]] = {}
+        self._x = self._task.seen.get("x", np.zeros(num_envs))  # live
+        self._x_before = np.zeros(num_envs)  # before the next step: the only state besides the physics
         self._result = Step(
             obs=np.zeros((num_envs, obs_size), np.float32),
             reward=np.zeros(num_envs),
@@ -55,46 +57,74 @@ class MujocoEnv:
             final_obs=np.zeros((num_envs, obs_size), np.float32),
         )
         ends = np.cumsum([column.shape[1] for column in self._task.columns])
-        rows = np.split(self._result.obs, ends[:-1], axis=1)
-        self._copies = list(zip(rows, self._task.columns, strict=True))
+        self._widths = [slice(end - column.shape[1], end) for column, end in zip(self._task.columns, ends, strict=True)]
 
     def reset(self, seeds: Sequence[int]) -> FloatArray:
         """Starts new episodes, environment i seeded with seeds[i] as Gymnasium seeds; later resets go on from there."""
         self._generators = [np.random.default_rng(int(seed)) for seed in seeds]  # what Gymnasium's seeding makes
         self._num_steps = 0
         self._start_episodes(np.arange(self.num_envs, dtype=np.int32))
-        self._task.remember()
+        self._observe(self._result.obs)
+        self._x_before[...] = self._x
         return self._result.obs
 
     def step(self, action: NDArray[Any]) -> Step:
         """Steps all simulations once; raises EnvError where MuJoCo itself fails."""
         action = np.asarray(action, np.float32)
-        task, physics, result = self._task, self._physics, self._result
-        self._num_steps += 1
-        physics.ctrl[...] = action
-        try:
-            physics.step()
-        except RuntimeError as error:
-            raise EnvError(f"{self.spec.env_id}: failed in step {self._num_steps}: {describe_cause(error)}") from error
-        task.refresh()
-        reward, self._terms, terminated = task.score(action)
-        result.reward[...] = reward
+        task, result = self._task, self._result
+        self._physics.ctrl[...] = action
+        self._advance(self._physics.step)
+        seen = {name: live.copy() for name, live in task.seen.items()}  # a reset changes what is live
+        result.reward[...], self._terms = task.judge(self._x_before, seen, action)
+        self._observe(result.obs)
+        result.terminated.fill(False)
         result.truncated.fill(False)
-        self._observe()
-        has_ended = False
-        if terminated is not None:
-            result.terminated[...] = terminated
-            has_ended = bool(np.count_nonzero(terminated))
-        if has_ended or self._num_steps >= self._next_limit:
-            self._end_episodes()
-        task.remember()
+        if self._has_ended():
+            self._end_episodes(result.obs, result.terminated, result.truncated, result.final_obs)
+        self._x_before[...] = self._x
         return result
+
+    def run_steps(self, act: Act, rows: Rows) -> dict[str, float]:
+        """`step_loop.run_steps` over `step`, to the last bit, with everything that can wait done once at the end."""
+        task, num_steps = self._task, len(rows.act)
+        seen = {name: np.empty((num_steps, *live.shape), live.dtype) for name, live in task.seen.items()}
+        copies = [(list(rows.obs[1:, :, own]), live) for own, live in zip(self._widths, task.columns, strict=True)]
+        copies += [(list(seen[name]), live) for name, live in task.seen.items()]
+        given = np.empty((num_steps, *self._physics.ctrl.shape), np.float32)
+        rows.terminated.fill(False)
+        rows.truncated.fill(False)
+        x_starts: dict[int, NDArray[np.float64]] = {}
+        obs, actions, to_give, ctrl, physics_step = (
+            list(rows.obs),
+            list(rows.act),
+            list(given),
+            self._physics.ctrl,
+            self._physics.step,
+        )
+        for step in range(num_steps):
+            rows.progress[0] = step
+            to_give[step][...] = act(step, obs[step], actions[step])
+            ctrl[...] = to_give[step]
+            self._advance(physics_step)
+            for targets, live in copies:
+                targets[step][...] = live
+            if self._has_ended():
+                self._end_episodes(obs[step + 1], rows.terminated[step], rows.truncated[step], rows.final_obs[step])
+                x_starts[step + 1] = self._x.copy()
+        x_before = np.concatenate([self._x_before[None], seen.get("x", np.zeros((num_steps, self.num_envs)))])
+        for step, x in x_starts.items():
+            x_before[step] = x
+        rows.reward[...], terms = task.judge(x_before[:-1], seen, given)
+        self._x_before[...] = x_before[-1]
+        self._result.obs[...] = rows.obs[-1]
+        self._terms = {name: values[-1] for name, values in terms.items()}
+        return {name: float(values.mean()) for name, values in terms.items()}
 
     def save(self) -> PlainState:
         """The exact state: physics with warm start, generators, positions that the next reward compares with."""
         return {
             "physics": self._physics.save(),
-            "memory": None if self._task.memory is None else self._task.memory.copy(),
+            "x_before": self._x_before.copy(),
             "rng": [generator.bit_generator.state for generator in self._generators],
             "elapsed": self._num_steps - self._started,
             "num_steps": self._num_steps,
@@ -108,8 +138,7 @@ class MujocoEnv:
                 f"{self.spec.env_id}: the saved state does not fit {self.num_envs} environments of this task"
             )
         self._physics.restore(state["physics"])
-        if self._task.memory is not None:
-            self._task.memory[...] = state["memory"]
+        self._x_before[...] = state["x_before"]
         self._generators = [generator_from(rng_state) for rng_state in state["rng"]]
         self._num_steps = int(state["num_steps"])
         self._started[...] = self._num_steps - state["elapsed"]
@@ -124,21 +153,36 @@ class MujocoEnv:
     def close(self) -> None:
         """Nothing to do: memory is freed with the object."""
 
-    def _observe(self) -> None:
-        for row, column in self._copies:
-            row[...] = column  # the one cast to float32
+    def _advance(self, physics_step: Callable[[], None]) -> None:
+        self._num_steps += 1
+        try:
+            physics_step()
+        except RuntimeError as error:
+            raise EnvError(f"{self.spec.env_id}: failed in step {self._num_steps}: {describe_cause(error)}") from error
+        self._task.refresh()
 
-    def _end_episodes(self) -> None:
-        obs, _, terminated, truncated, final_obs = self._result
+    def _observe(self, obs: FloatArray) -> None:
+        for own, column in zip(self._widths, self._task.columns, strict=True):
+            obs[:, own] = column  # the one cast to float32
+
+    def _has_ended(self) -> bool:
+        is_alive = self._task.is_alive
+        return self._num_steps >= self._next_limit or (is_alive is not None and not is_alive.all())
+
+    def _end_episodes(
+        self, obs: FloatArray, terminated: BoolArray, truncated: BoolArray, final_obs: FloatArray
+    ) -> None:
+        """Writes the ends of a step and the first observations of what comes next; obs holds the last ones."""
         np.greater_equal(self._num_steps - self._started, self._limit, out=truncated)
+        if self._task.is_alive is not None:
+            np.logical_not(self._task.is_alive, out=terminated)
         ended = terminated | truncated
         final_obs[ended] = obs[ended]
         self._start_episodes(np.flatnonzero(ended).astype(np.int32))
+        self._observe(obs)
 
     def _start_episodes(self, ids: NDArray[np.int32]) -> None:
-        starts = [self._task.draw(self._generators[index]) for index in ids]
-        self._physics.restart(ids, np.stack([qpos for qpos, _ in starts]), np.stack([qvel for _, qvel in starts]))
+        self._physics.restart(ids, [self._task.draw(self._generators[index]) for index in ids])
         self._started[ids] = self._num_steps
         self._next_limit = int(self._started.min()) + self._limit
         self._task.refresh()
-        self._observe()

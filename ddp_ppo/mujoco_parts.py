@@ -8,7 +8,7 @@ Shapes: K environments, A action.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
@@ -16,13 +16,10 @@ import mujoco
 import numpy as np
 from numpy.typing import DTypeLike, NDArray
 
-from ddp_ppo.mujoco_physics import Float64Array, Physics
-from ddp_ppo.protocols import BoolArray, FloatArray
+from ddp_ppo.mujoco_physics import Float64Array, Physics, Start
+from ddp_ppo.protocols import BoolArray
 
-Start = tuple[Float64Array, Float64Array]  # qpos [nq], qvel [nv]
-ReadArray = Callable[[], Float64Array]
-ReadMask = Callable[[], BoolArray]
-ActionCost = Callable[[FloatArray], NDArray[Any]]  # actions [K, A] -> reward term [K]
+Draw = Callable[[np.random.Generator], Start]
 
 
 @dataclass(frozen=True)
@@ -40,26 +37,43 @@ class Setup:
         return int(self.model.body(name).id)
 
 
+def nothing() -> None:
+    """Where there is nothing to refresh."""
+
+
+class Live(NamedTuple):
+    """An array that follows the simulations, and what computes it anew; fields of MuJoCo need no computing."""
+
+    array: NDArray[Any]
+    refresh: Callable[[], None] = nothing
+
+
 class Contacts(NamedTuple):
     """What Ant and the humanoids read besides positions and velocities."""
 
     columns: tuple[Float64Array, ...]  # of the observation
-    cost: ReadArray  # [K]
-    refresh: Callable[[], None]  # to be called before the other two are read
+    cost: Live  # [K], the term of the reward; refreshes the columns too
 
 
-def nothing() -> None:
-    """Where there is nothing to refresh or to remember."""
+def together(*calls: Callable[[], None]) -> Callable[[], None]:
+    """One call for those that do something."""
+    active = [call for call in calls if call is not nothing]
+
+    def call_all() -> None:
+        for call in active:
+            call()
+
+    return call_all if len(active) > 1 else active[0] if active else nothing
 
 
-def limit(source: Float64Array, low: float, high: float, out: Float64Array) -> None:
+def limited(source: Float64Array, low: float, high: float) -> Live:
     """`np.clip` at a third of its overhead."""
+    out = np.empty_like(source)
+    return Live(out, lambda: _limit(source, low, high, out))
+
+
+def _limit(source: Float64Array, low: float, high: float, out: Float64Array) -> None:
     np.minimum(np.maximum(source, low, out=out), high, out=out)
-
-
-def within(values: Float64Array, bounds: tuple[float, float]) -> BoolArray:
-    """Strictly between the bounds; False for NaN."""
-    return (bounds[0] < values) & (values < bounds[1])
 
 
 def rows_all(mask: BoolArray) -> BoolArray:
@@ -79,143 +93,155 @@ def without_world(field: Float64Array) -> Float64Array:
     return field[:, 1:].reshape(len(field), -1)
 
 
-def squared(weight: float, shape: tuple[int, ...], dtype: DTypeLike) -> Callable[[NDArray[Any]], NDArray[Any]]:
-    """Returns x -> weight times the sum of squares of x[k], added up in the order of `np.sum` over one x[k]."""
-    squares = np.empty(shape, dtype)
-    rows = squares.reshape(shape[0], -1)
+def squared(weight: float, dtype: DTypeLike) -> Callable[[NDArray[Any]], NDArray[Any]]:
+    """Returns x -> weight times the sum of squares over the last axis, added up in the order of `np.sum`.
+
+    Most tasks cost the float32 actions; Humanoid's cost reads MuJoCo's float64 controls, which are 0 after MuJoCo has
+    reset an unstable simulation.
+    """
     factor = np.array(weight, dtype)  # a 0-d array is 0.2 us faster to multiply with than a Python number
 
     def cost(values: NDArray[Any]) -> NDArray[Any]:
-        np.square(values, out=squares)
-        product: NDArray[Any] = np.add.reduce(rows, axis=1) * factor
+        product: NDArray[Any] = np.add.reduce(np.square(values), axis=-1) * factor
         return product
 
     return cost
 
 
-def action_cost(setup: Setup, physics: Physics, weight: str = "ctrl_cost_weight") -> ActionCost:
-    """The cost of the float32 actions."""
-    return squared(-setup.args[weight], physics.ctrl.shape, np.float32)
-
-
-def ctrl_cost(setup: Setup, physics: Physics) -> ActionCost:
-    """The cost of MuJoCo's float64 controls, which are 0 after MuJoCo has reset an unstable simulation."""
-    cost = squared(-setup.args["ctrl_cost_weight"], physics.ctrl.shape, np.float64)
-    return lambda action: cost(physics.ctrl)
-
-
 # Starts: the draws come in the same order as in Gymnasium's reset_model.
 
 
-def uniform_noise(setup: Setup, rng: np.random.Generator, size: int) -> Float64Array:
-    """Noise in the range of the argument reset_noise_scale."""
-    scale = setup.args["reset_noise_scale"]
-    return rng.uniform(low=-scale, high=scale, size=size)
+def uniform_start(setup: Setup) -> Draw:
+    """Uniform noise in the range of the argument reset_noise_scale on positions and velocities."""
+    nq, nv, scale = setup.model.nq, setup.model.nv, setup.args["reset_noise_scale"]
+
+    def draw(rng: np.random.Generator) -> Start:
+        qpos = setup.init_qpos + rng.uniform(-scale, scale, nq)
+        return qpos, setup.init_qvel + rng.uniform(-scale, scale, nv)
+
+    return draw
 
 
-def uniform_start(setup: Setup, rng: np.random.Generator) -> Start:
-    """Uniform noise on positions and velocities."""
-    qpos = setup.init_qpos + uniform_noise(setup, rng, setup.model.nq)
-    return qpos, setup.init_qvel + uniform_noise(setup, rng, setup.model.nv)
-
-
-def normal_start(setup: Setup, rng: np.random.Generator) -> Start:
+def normal_start(setup: Setup) -> Draw:
     """Uniform noise on positions, normal noise on velocities."""
-    qpos = setup.init_qpos + uniform_noise(setup, rng, setup.model.nq)
-    return qpos, setup.init_qvel + setup.args["reset_noise_scale"] * rng.standard_normal(setup.model.nv)
+    nq, nv, scale = setup.model.nq, setup.model.nv, setup.args["reset_noise_scale"]
+
+    def draw(rng: np.random.Generator) -> Start:
+        qpos = setup.init_qpos + rng.uniform(-scale, scale, nq)
+        return qpos, setup.init_qvel + scale * rng.standard_normal(nv)
+
+    return draw
 
 
-def reacher_start(setup: Setup, rng: np.random.Generator) -> Start:
+def reacher_start(setup: Setup) -> Draw:
     """A target somewhere in a disc of radius 0.2."""
-    qpos = rng.uniform(low=-0.1, high=0.1, size=setup.model.nq) + setup.init_qpos
-    goal = rng.uniform(low=-0.2, high=0.2, size=2)
-    while np.linalg.norm(goal) >= 0.2:
-        goal = rng.uniform(low=-0.2, high=0.2, size=2)
-    qpos[-2:] = goal
-    qvel = setup.init_qvel + rng.uniform(low=-0.005, high=0.005, size=setup.model.nv)
-    qvel[-2:] = 0
-    return qpos, qvel
+    nq, nv = setup.model.nq, setup.model.nv
+
+    def draw(rng: np.random.Generator) -> Start:
+        qpos = rng.uniform(-0.1, 0.1, nq) + setup.init_qpos
+        goal = rng.uniform(-0.2, 0.2, 2)
+        while np.linalg.norm(goal) >= 0.2:
+            goal = rng.uniform(-0.2, 0.2, 2)
+        qpos[-2:] = goal
+        qvel = setup.init_qvel + rng.uniform(-0.005, 0.005, nv)
+        qvel[-2:] = 0
+        return qpos, qvel
+
+    return draw
 
 
-def pusher_start(setup: Setup, rng: np.random.Generator) -> Start:
+def pusher_start(setup: Setup) -> Draw:
     """An object in a rectangle, at least 0.17 away from the goal."""
+    nv = setup.model.nv
 
-    def draw() -> Float64Array:
-        return np.concatenate([rng.uniform(low=-0.3, high=0, size=1), rng.uniform(low=-0.2, high=0.2, size=1)])
+    def draw(rng: np.random.Generator) -> Start:
+        cylinder = np.zeros(2)
+        while np.linalg.norm(cylinder) <= 0.17:
+            cylinder[:] = rng.uniform(-0.3, 0, 1)[0], rng.uniform(-0.2, 0.2, 1)[0]
+        qpos = setup.init_qpos.copy()
+        qpos[-4:-2] = cylinder
+        qpos[-2:] = 0
+        qvel = setup.init_qvel + rng.uniform(-0.005, 0.005, nv)
+        qvel[-4:] = 0
+        return qpos, qvel
 
-    cylinder = draw()
-    while np.linalg.norm(cylinder) <= 0.17:
-        cylinder = draw()
-    qpos = setup.init_qpos.copy()
-    qpos[-4:-2] = cylinder
-    qpos[-2:] = 0
-    qvel = setup.init_qvel + rng.uniform(low=-0.005, high=0.005, size=setup.model.nv)
-    qvel[-4:] = 0
-    return qpos, qvel
+    return draw
 
 
 # Where the body is, along x. Body frames and centres of mass lag one substep behind qpos, as in Gymnasium.
 
 
-def root_x(setup: Setup, physics: Physics) -> ReadArray:
+def root_x(setup: Setup, physics: Physics) -> Live:
     """The first position coordinate."""
-    x = physics.field("qpos")[:, 0]
-    return lambda: x
+    return Live(physics.field("qpos")[:, 0])
 
 
-def main_body_x(setup: Setup, physics: Physics) -> ReadArray:
+def main_body_x(setup: Setup, physics: Physics) -> Live:
     """The frame of the body that the argument main_body names."""
-    x = physics.field("xpos")[:, setup.body(setup.args["main_body"]), 0]
-    return lambda: x
+    return Live(physics.field("xpos")[:, setup.body(setup.args["main_body"]), 0])
 
 
-def mass_centre_x(setup: Setup, physics: Physics) -> ReadArray:
+def mass_centre_x(setup: Setup, physics: Physics) -> Live:
     """The centre of mass of all bodies."""
     mass, centres = setup.model.body_mass.copy(), physics.field("xipos")
-    total = mass.sum()
-    return lambda: np.einsum("b,kbj->kj", mass, centres)[:, 0] / total
+    total, x = mass.sum(), np.empty(physics.num_envs)
+
+    def refresh() -> None:
+        np.divide(np.einsum("b,kbj->kj", mass, centres)[:, 0], total, out=x)
+
+    return Live(x, refresh)
 
 
 # Who is healthy
 
 
-def hopper_health(setup: Setup, physics: Physics) -> ReadMask:
+def within(parts: Sequence[Float64Array], bounds: Sequence[tuple[float, float]]) -> Live:
+    """Whether every value of every part [K, n] lies strictly between the part's bounds; False for NaN."""
+    num_envs, widths = len(parts[0]), [part.shape[1] for part in parts]
+    # The bounds are repeated for each simulation: broadcasting takes three times as long.
+    low, high = (np.tile(np.repeat([bound[side] for bound in bounds], widths), (num_envs, 1)) for side in (0, 1))
+    state, is_inside = np.empty((num_envs, sum(widths))), np.ones(num_envs, np.bool_)
+    inside, below = np.empty((2, *state.shape), np.bool_)
+
+    def refresh() -> None:
+        np.concatenate(parts, axis=1, out=state)
+        np.less(low, state, out=inside)
+        np.less(state, high, out=below)
+        np.logical_and(inside, below, out=inside)
+        np.logical_and.reduce(inside, axis=1, out=is_inside)
+
+    return Live(is_inside, refresh)
+
+
+def hopper_health(setup: Setup, physics: Physics) -> Live:
     """All coordinates but the first two in range, the torso high and upright enough."""
     qpos, qvel, args = physics.field("qpos"), physics.field("qvel"), setup.args
-    state = np.empty((physics.num_envs, qpos.shape[1] - 2 + qvel.shape[1]))
-
-    def healthy() -> BoolArray:
-        np.concatenate((qpos[:, 2:], qvel), axis=1, out=state)
-        is_sane = rows_all(within(state, args["healthy_state_range"]))
-        is_upright = within(qpos[:, 2], args["healthy_angle_range"])
-        return is_sane & is_upright & within(qpos[:, 1], args["healthy_z_range"])
-
-    return healthy
+    names = ("healthy_state_range", "healthy_state_range", "healthy_z_range", "healthy_angle_range")
+    return within((qpos[:, 2:], qvel, qpos[:, 1:2], qpos[:, 2:3]), [args[name] for name in names])
 
 
-def walker_health(setup: Setup, physics: Physics) -> ReadMask:
+def walker_health(setup: Setup, physics: Physics) -> Live:
     """The torso high and upright enough."""
     qpos, args = physics.field("qpos"), setup.args
-    return lambda: within(qpos[:, 1], args["healthy_z_range"]) & within(qpos[:, 2], args["healthy_angle_range"])
+    return within((qpos[:, 1:2], qpos[:, 2:3]), [args["healthy_z_range"], args["healthy_angle_range"]])
 
 
-def ant_health(setup: Setup, physics: Physics) -> ReadMask:
+def ant_health(setup: Setup, physics: Physics) -> Live:
     """A finite state and the torso's height in range, the bounds included."""
     qpos, qvel = physics.field("qpos"), physics.field("qvel")
     low, high = setup.args["healthy_z_range"]
+    is_healthy = np.ones(physics.num_envs, np.bool_)
 
-    def healthy() -> BoolArray:
+    def refresh() -> None:
         is_finite = rows_all(np.isfinite(qpos)) & rows_all(np.isfinite(qvel))
-        is_in_range: BoolArray = (low <= qpos[:, 2]) & (qpos[:, 2] <= high)
-        return is_finite & is_in_range
+        np.logical_and(is_finite, (low <= qpos[:, 2]) & (qpos[:, 2] <= high), out=is_healthy)
 
-    return healthy
+    return Live(is_healthy, refresh)
 
 
-def humanoid_health(setup: Setup, physics: Physics) -> ReadMask:
+def humanoid_health(setup: Setup, physics: Physics) -> Live:
     """The torso's height in range."""
-    height, bounds = physics.field("qpos")[:, 2], setup.args["healthy_z_range"]
-    return lambda: within(height, bounds)
+    return within((physics.field("qpos")[:, 2:3],), [setup.args["healthy_z_range"]])
 
 
 # Contact forces
@@ -223,28 +249,29 @@ def humanoid_health(setup: Setup, physics: Physics) -> ReadMask:
 
 def ant_contacts(setup: Setup, physics: Physics) -> Contacts:
     """Forces limited to contact_force_range, in the observation as in the cost."""
-    forces = physics.field("cfrc_ext")
-    limited = np.empty_like(forces)
-    low, high = setup.args["contact_force_range"]
-    cost = squared(-setup.args["contact_cost_weight"], forces.shape, np.float64)
-    return Contacts(
-        columns=(without_world(limited),) if setup.args["include_cfrc_ext_in_observation"] else (),
-        cost=lambda: cost(limited),
-        refresh=lambda: limit(forces, low, high, limited),
-    )
+    forces = limited(physics.field("cfrc_ext"), *setup.args["contact_force_range"])
+    price, cost = squared(-setup.args["contact_cost_weight"], np.float64), np.empty(physics.num_envs)
+    flat = forces.array.reshape(physics.num_envs, -1)
+
+    def refresh() -> None:
+        forces.refresh()
+        cost[...] = price(flat)
+
+    columns = (without_world(forces.array),) if setup.args["include_cfrc_ext_in_observation"] else ()
+    return Contacts(columns, Live(cost, refresh))
 
 
 def humanoid_contacts(setup: Setup, physics: Physics, cost_name: str = "contact_cost") -> Contacts:
     """Forces as they are, a limited cost, and the inertias, velocities and forces that the arguments ask for."""
     low, high = setup.args[f"{cost_name}_range"]
-    forces = physics.field("cfrc_ext")
-    cost = squared(setup.args[f"{cost_name}_weight"], forces.shape, np.float64)
+    forces = physics.field("cfrc_ext").reshape(physics.num_envs, -1)
+    price, cost = squared(setup.args[f"{cost_name}_weight"], np.float64), np.empty(physics.num_envs)
+
+    def refresh() -> None:
+        _limit(price(forces), low, high, cost)
+        np.negative(cost, out=cost)
+
     names = ("cinert", "cvel", "qfrc_actuator", "cfrc_ext")
     fields = {name: physics.field(name) for name in names if setup.args[f"include_{name}_in_observation"]}
-    return Contacts(
-        columns=tuple(
-            field[:, 6:] if name == "qfrc_actuator" else without_world(field) for name, field in fields.items()
-        ),
-        cost=lambda: -np.minimum(np.maximum(cost(forces), low), high),
-        refresh=nothing,
-    )
+    columns = tuple(field[:, 6:] if name == "qfrc_actuator" else without_world(field) for name, field in fields.items())
+    return Contacts(columns, Live(cost, refresh))

@@ -6,6 +6,7 @@ as they do in MjData after `mj_step`.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any, Protocol
 
 import mujoco
@@ -14,6 +15,7 @@ from mujoco.batch import Batch
 from numpy.typing import NDArray
 
 Float64Array = NDArray[np.float64]
+Start = tuple[Float64Array, Float64Array]  # qpos [nq], qvel [nv]
 
 _STATE = mujoco.mjtState.mjSTATE_INTEGRATION  # qpos, qvel, act, time, warm start, controls ...: all that a step reads
 
@@ -30,8 +32,8 @@ class Physics(Protocol):
     def step(self) -> None:
         """Advances all simulations by frame_skip substeps; RuntimeError names the simulation where MuJoCo gives up."""
 
-    def restart(self, ids: NDArray[np.int32], qpos: Float64Array, qvel: Float64Array) -> None:
-        """Resets simulations (ascending ids) and puts them at qpos [n, nq], qvel [n, nv]."""
+    def restart(self, ids: NDArray[np.int32], starts: Sequence[Start]) -> None:
+        """Resets simulations (ascending ids) and puts each at its start."""
 
     def save(self) -> Float64Array:
         """The full physics state of all simulations, [K, n]."""
@@ -48,6 +50,8 @@ class BatchPhysics:
         self._batch = Batch(model, num_envs, nthread=1)
         self._frame_skip = frame_skip
         self._qpos, self._qvel, self.ctrl = self.field("qpos"), self.field("qvel"), self.field("ctrl")
+        self._batch.reset(stage=mujoco.mjtStage.mjSTAGE_NONE.value)
+        self._after_reset = self._batch.state[0].copy()
 
     def field(self, name: str) -> Float64Array:
         """See `Physics`."""
@@ -58,11 +62,13 @@ class BatchPhysics:
         """See `Physics`."""
         self._batch.step(nstep=self._frame_skip)
 
-    def restart(self, ids: NDArray[np.int32], qpos: Float64Array, qvel: Float64Array) -> None:
+    def restart(self, ids: NDArray[np.int32], starts: Sequence[Start]) -> None:
         """See `Physics`."""
-        self._batch.reset(ids, stage=mujoco.mjtStage.mjSTAGE_NONE.value)
-        self._qpos[ids] = qpos
-        self._qvel[ids] = qvel
+        for index, (qpos, qvel) in zip(ids, starts, strict=True):
+            self._batch.state[index] = self._after_reset  # what Batch.reset does, with a tenth of its overhead
+            self._batch.warning[index] = 0
+            self._qpos[index] = qpos
+            self._qvel[index] = qvel
         self._batch.forward(ids)
 
     def save(self) -> Float64Array:
@@ -110,13 +116,13 @@ class LoopPhysics:
         except mujoco.FatalError as error:
             raise RuntimeError(f"environment {index}: {error}") from error
 
-    def restart(self, ids: NDArray[np.int32], qpos: Float64Array, qvel: Float64Array) -> None:
+    def restart(self, ids: NDArray[np.int32], starts: Sequence[Start]) -> None:
         """See `Physics`."""
-        for index, positions, velocities in zip(ids, qpos, qvel, strict=True):
+        for index, (qpos, qvel) in zip(ids, starts, strict=True):
             data = self._data[index]
             mujoco.mj_resetData(self._model, data)
-            data.qpos[:] = positions
-            data.qvel[:] = velocities
+            data.qpos[:] = qpos
+            data.qvel[:] = qvel
             mujoco.mj_forward(self._model, data)
             for destination, source in self._copies[index]:
                 destination[...] = source

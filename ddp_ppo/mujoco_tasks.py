@@ -20,17 +20,18 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ddp_ppo import mujoco_parts as parts
-from ddp_ppo.mujoco_parts import Contacts, ReadArray, ReadMask, Setup, Start
+from ddp_ppo.mujoco_parts import Contacts, Draw, Live, Setup
 from ddp_ppo.mujoco_physics import BatchPhysics, Float64Array, LoopPhysics, Physics
 from ddp_ppo.protocols import BoolArray, FloatArray
 
+Seen = dict[str, NDArray[Any]]
+
 
 class Score(NamedTuple):
-    """What a step was worth; `terminated` is None where a task does not end by itself."""
+    """What steps were worth; M steps, in any shape."""
 
-    reward: Float64Array  # [K]
-    terms: dict[str, NDArray[Any]]  # [K] each, named as in Gymnasium's infos
-    terminated: BoolArray | None  # [K]
+    reward: Float64Array  # [M]
+    terms: dict[str, NDArray[Any]]  # [M] each, named as in Gymnasium's infos
 
 
 @dataclass(frozen=True)
@@ -40,18 +41,19 @@ class Task:
     Attributes:
         columns: the observation from left to right, live arrays [K, n].
         draw: draws the start of an episode.
-        score: judges the last physics step, given its actions float32 [K, A].
-        refresh: computes those columns that are no fields of MuJoCo; called after every step and reset, first of all.
-        memory: what the next `score` compares with, [K]; the only state besides the physics.
-        remember: fills `memory`; called at the end of every step and reset.
+        seen: what `judge` reads of a step besides the actions, live arrays [K, ...] by name.
+        judge: what steps were worth, given "x" before them [M], what was seen after them [M, ...] and the float32
+            actions [M, A]; M stands for K, or for T, K of a whole rollout.
+        refresh: computes those columns and arrays that are no fields of MuJoCo; called after every step and reset.
+        is_alive: live [K], False where the task ends by itself; None where it does not.
     """
 
     columns: tuple[Float64Array, ...]
-    draw: Callable[[np.random.Generator], Start]
-    score: Callable[[FloatArray], Score]
+    draw: Draw
+    seen: Seen
+    judge: Callable[[Float64Array, Seen, FloatArray], Score]
     refresh: Callable[[], None] = parts.nothing
-    memory: Float64Array | None = None
-    remember: Callable[[], None] = parts.nothing
+    is_alive: BoolArray | None = None
 
 
 class TaskRow(NamedTuple):
@@ -97,63 +99,70 @@ def _locomotion(
     *,
     num_root: int = 1,
     max_velocity: float = np.inf,
-    start: Callable[[Setup, np.random.Generator], Start] = parts.uniform_start,
-    position: Callable[[Setup, Physics], ReadArray] = parts.root_x,
-    health: Callable[[Setup, Physics], ReadMask] | None = None,
+    start: Callable[[Setup], Draw] = parts.uniform_start,
+    position: Callable[[Setup, Physics], Live] = parts.root_x,
+    health: Callable[[Setup, Physics], Live] | None = None,
     contacts: Callable[[Setup, Physics], Contacts] | None = None,
-    cost: Callable[[Setup, Physics], parts.ActionCost] = parts.action_cost,
+    has_ctrl_cost: bool = False,
 ) -> Task:
     """Progress along x, plus a reward for being healthy, minus the costs of controls and of contacts."""
-    args, memory = setup.args, np.zeros(physics.num_envs)
+    args = setup.args
     dt, weight = np.array(setup.dt), np.array(args["forward_reward_weight"], np.float64)
-    read_x, control_cost = position(setup, physics), cost(setup, physics)
-    is_healthy = health(setup, physics) if health else None
-    touch = contacts(setup, physics) if contacts else Contacts((), lambda: memory, parts.nothing)
+    x = position(setup, physics)
+    touch = contacts(setup, physics) if contacts else Contacts((), Live(np.empty(0)))
+    healthy = health(setup, physics) if health else Live(np.empty(0))
+    control_cost = parts.squared(-args["ctrl_cost_weight"], np.float64 if has_ctrl_cost else np.float32)
     qpos, qvel = _free_columns(setup, physics, num_root)
-    limited, refresh = qvel, touch.refresh
-    if max_velocity < np.inf:
-        limited = np.empty_like(qvel)
-        refresh = partial(parts.limit, qvel, -max_velocity, max_velocity, limited)
+    limited = Live(qvel) if max_velocity == np.inf else parts.limited(qvel, -max_velocity, max_velocity)
 
-    def score(action: FloatArray) -> Score:
-        gain = forward = (read_x() - memory) / dt * weight
-        price = control = control_cost(action)
-        terms, terminated = {"reward_forward": forward, "reward_ctrl": control}, None
-        if is_healthy is not None:
-            healthy = is_healthy()
-            survive = terms["reward_survive"] = healthy * args["healthy_reward"]
+    seen: Seen = {"x": x.array}
+    if health is not None:
+        seen["is_healthy"] = healthy.array
+    if contacts is not None:
+        seen["contact"] = touch.cost.array
+    if has_ctrl_cost:
+        seen["ctrl"] = physics.ctrl
+
+    def judge(x_before: Float64Array, seen: Seen, action: FloatArray) -> Score:
+        gain = forward = (seen["x"] - x_before) / dt * weight
+        price = control = control_cost(seen.get("ctrl", action))
+        terms = {"reward_forward": forward, "reward_ctrl": control}
+        if health is not None:
+            survive = terms["reward_survive"] = seen["is_healthy"] * args["healthy_reward"]
             gain = forward + survive
-            terminated = ~healthy if args["terminate_when_unhealthy"] else None
         if contacts is not None:
-            contact = terms["reward_contact"] = touch.cost()
+            contact = terms["reward_contact"] = seen["contact"]
             price = control + contact
-        return Score(gain + price, terms, terminated)
-
-    def remember() -> None:
-        memory[...] = read_x()
+        return Score(gain + price, terms)
 
     return Task(
-        columns=(qpos, limited, *touch.columns),
-        draw=partial(start, setup),
-        score=score,
-        refresh=refresh,
-        memory=memory,
-        remember=remember,
+        columns=(qpos, limited.array, *touch.columns),
+        draw=start(setup),
+        seen=seen,
+        judge=judge,
+        refresh=parts.together(limited.refresh, x.refresh, healthy.refresh, touch.cost.refresh),
+        is_alive=healthy.array if health and args["terminate_when_unhealthy"] else None,
     )
 
 
 def _standup(setup: Setup, physics: Physics) -> Task:
     """Height of the torso over the time of one substep, minus the costs of controls and of impacts, plus 1."""
     height, substep = physics.field("qpos")[:, 2], setup.model.opt.timestep
-    control_cost, touch = parts.ctrl_cost(setup, physics), parts.humanoid_contacts(setup, physics, "impact_cost")
+    control_cost = parts.squared(-setup.args["ctrl_cost_weight"], np.float64)
+    touch = parts.humanoid_contacts(setup, physics, "impact_cost")
 
-    def score(action: FloatArray) -> Score:
-        up, control, impact = height / substep, control_cost(action), touch.cost()
+    def judge(x_before: Float64Array, seen: Seen, action: FloatArray) -> Score:
+        up, control, impact = seen["height"] / substep, control_cost(seen["ctrl"]), seen["impact"]
         terms = {"reward_linup": up, "reward_quadctrl": control, "reward_impact": impact}
-        return Score(up + control + impact + 1, terms, None)
+        return Score(up + control + impact + 1, terms)
 
-    columns = (*_free_columns(setup, physics, num_root=2), *touch.columns)
-    return Task(columns, draw=partial(parts.uniform_start, setup), score=score)
+    return Task(
+        columns=(*_free_columns(setup, physics, num_root=2), *touch.columns),
+        draw=parts.uniform_start(setup),
+        seen={"height": height, "impact": touch.cost.array, "ctrl": physics.ctrl},
+        judge=judge,
+        refresh=touch.cost.refresh,
+    )
 
 
 def _reacher(setup: Setup, physics: Physics) -> Task:
@@ -162,7 +171,7 @@ def _reacher(setup: Setup, physics: Physics) -> Task:
     fingertip, target = (xpos[:, setup.body(name)] for name in ("fingertip", "target"))
     angles, cosines, sines = np.empty((3, physics.num_envs, 2))
     gap = np.empty((physics.num_envs, 3))
-    control_cost = parts.action_cost(setup, physics, "reward_control_weight")
+    control_cost = parts.squared(-args["reward_control_weight"], np.float32)
 
     def refresh() -> None:
         np.copyto(angles, qpos[:, :2])
@@ -170,42 +179,47 @@ def _reacher(setup: Setup, physics: Physics) -> Task:
         np.sin(angles, out=sines)
         np.subtract(fingertip, target, out=gap)
 
-    def score(action: FloatArray) -> Score:
-        distance, control = parts.norm(gap) * -args["reward_dist_weight"], control_cost(action)
-        return Score(distance + control, {"reward_dist": distance, "reward_ctrl": control}, None)
+    def judge(x_before: Float64Array, seen: Seen, action: FloatArray) -> Score:
+        distance, control = parts.norm(seen["gap"]) * -args["reward_dist_weight"], control_cost(action)
+        return Score(distance + control, {"reward_dist": distance, "reward_ctrl": control})
 
     columns = (cosines, sines, qpos[:, 2:], physics.field("qvel")[:, :2], gap[:, :2])
-    return Task(columns, draw=partial(parts.reacher_start, setup), score=score, refresh=refresh)
+    return Task(columns, draw=parts.reacher_start(setup), seen={"gap": gap}, judge=judge, refresh=refresh)
 
 
 def _pusher(setup: Setup, physics: Physics) -> Task:
     """The distances from the object to the goal and to the tip of the arm, and the cost of controls."""
     args, xpos = setup.args, physics.field("xpos")
-    tip, thing, goal = (xpos[:, setup.body(name)] for name in ("tips_arm", "object", "goal"))
-    control_cost = parts.action_cost(setup, physics, "reward_control_weight")
+    places: Seen = {name: xpos[:, setup.body(name)] for name in ("tips_arm", "object", "goal")}
+    control_cost = parts.squared(-args["reward_control_weight"], np.float32)
 
-    def score(action: FloatArray) -> Score:
+    def judge(x_before: Float64Array, seen: Seen, action: FloatArray) -> Score:
+        tip, thing, goal = seen.values()
         near = parts.norm(thing - tip) * -args["reward_near_weight"]
         distance = parts.norm(thing - goal) * -args["reward_dist_weight"]
         control = control_cost(action)
         terms = {"reward_dist": distance, "reward_ctrl": control, "reward_near": near}
-        return Score(distance + control + near, terms, None)
+        return Score(distance + control + near, terms)
 
-    columns = (physics.field("qpos")[:, :7], physics.field("qvel")[:, :7], tip, thing, goal)
-    return Task(columns, draw=partial(parts.pusher_start, setup), score=score)
+    columns = (physics.field("qpos")[:, :7], physics.field("qvel")[:, :7], *places.values())
+    return Task(columns, draw=parts.pusher_start(setup), seen=places, judge=judge)
 
 
 def _pendulum(setup: Setup, physics: Physics) -> Task:
     """One for every step in which the pole stands."""
     qpos, qvel = physics.field("qpos"), physics.field("qvel")
+    stands = np.ones(physics.num_envs, np.bool_)
 
-    def score(action: FloatArray) -> Score:
+    def refresh() -> None:
         is_finite = parts.rows_all(np.isfinite(qpos)) & parts.rows_all(np.isfinite(qvel))
-        stands = is_finite & ~(np.abs(qpos[:, 1]) > 0.2)
-        survive = stands.astype(np.float64)
-        return Score(survive, {"reward_survive": survive}, ~stands)
+        np.logical_and(is_finite, ~(np.abs(qpos[:, 1]) > 0.2), out=stands)
 
-    return Task((qpos, qvel), draw=partial(parts.uniform_start, setup), score=score)
+    def judge(x_before: Float64Array, seen: Seen, action: FloatArray) -> Score:
+        survive = seen["stands"].astype(np.float64)
+        return Score(survive, {"reward_survive": survive})
+
+    draw = parts.uniform_start(setup)
+    return Task((qpos, qvel), draw, seen={"stands": stands}, judge=judge, refresh=refresh, is_alive=stands)
 
 
 def _double_pendulum(setup: Setup, physics: Physics) -> Task:
@@ -213,24 +227,28 @@ def _double_pendulum(setup: Setup, physics: Physics) -> Task:
     qpos, qvel, force = (physics.field(name) for name in ("qpos", "qvel", "qfrc_constraint"))
     tip = physics.field("site_xpos")[:, 0]
     angles, sines, cosines = np.empty((3, physics.num_envs, qpos.shape[1] - 1))
-    velocities, forces = np.empty_like(qvel), np.empty_like(force)
+    velocities, forces = (parts.limited(array, -10, 10) for array in (qvel, force))
+    is_up = np.ones(physics.num_envs, np.bool_)
 
     def refresh() -> None:
         np.copyto(angles, qpos[:, 1:])
         np.sin(angles, out=sines)
         np.cos(angles, out=cosines)
-        parts.limit(qvel, -10, 10, velocities)
-        parts.limit(force, -10, 10, forces)
+        velocities.refresh()
+        forces.refresh()
+        np.logical_not(tip[:, 2] <= 1, out=is_up)
 
-    def score(action: FloatArray) -> Score:
-        x, y, v1, v2 = tip[:, 0], tip[:, 2], qvel[:, 1], qvel[:, 2]
-        terminated = y <= 1
-        survive = setup.args["healthy_reward"] * ~terminated
+    def judge(x_before: Float64Array, seen: Seen, action: FloatArray) -> Score:
+        tip, qvel, was_up = seen.values()
+        x, y, v1, v2 = tip[..., 0], tip[..., 2], qvel[..., 1], qvel[..., 2]
+        survive = setup.args["healthy_reward"] * was_up
         reward = survive - (0.01 * x**2 + (y - 2) ** 2) - (0.001 * v1**2 + 0.005 * v2**2)
-        return Score(reward, {"reward_survive": survive}, terminated)
+        return Score(reward, {"reward_survive": survive})
 
-    columns = (qpos[:, :1], sines, cosines, velocities, forces[:, :1])
-    return Task(columns, draw=partial(parts.normal_start, setup), score=score, refresh=refresh)
+    columns = (qpos[:, :1], sines, cosines, velocities.array, forces.array[:, :1])
+    draw = parts.normal_start(setup)
+    seen: Seen = {"tip": tip, "qvel": qvel, "is_up": is_up}
+    return Task(columns, draw, seen=seen, judge=judge, refresh=refresh, is_alive=is_up)
 
 
 _ant = partial(
@@ -247,7 +265,7 @@ _humanoid = partial(
     position=parts.mass_centre_x,
     health=parts.humanoid_health,
     contacts=parts.humanoid_contacts,
-    cost=parts.ctrl_cost,
+    has_ctrl_cost=True,
 )
 _ROWS = {
     "half_cheetah_v5:HalfCheetahEnv": TaskRow(partial(_locomotion, start=parts.normal_start)),

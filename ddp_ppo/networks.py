@@ -120,10 +120,13 @@ def _orthogonal(rows: int, columns: int, generator: np.random.Generator) -> NDAr
     return q if rows >= columns else q.T
 
 
-def hold_log_std(spec: NetworkSpec, flat: Any) -> bool:
-    """Holds log_std inside [LOG_STD_MIN, LOG_STD_MAX], in place (NumPy or torch); True if it had left the range."""
+def hold_log_std(spec: NetworkSpec, flat: Any) -> Any:
+    """Holds log_std inside [LOG_STD_MIN, LOG_STD_MAX], in place; whether it had left the range.
+
+    The answer is a scalar of the array's own kind (NumPy or torch), so that nothing waits for a device.
+    """
     log_std = flat[spec.log_std_slice]
-    outside = bool(((log_std < LOG_STD_MIN) | (log_std > LOG_STD_MAX)).any())
+    outside = ((log_std < LOG_STD_MIN) | (log_std > LOG_STD_MAX)).any()
     flat[spec.log_std_slice] = log_std.clip(LOG_STD_MIN, LOG_STD_MAX)
     return outside
 
@@ -200,22 +203,25 @@ class NumpyMlp:
         for weight in self._weights:
             weight[-1, -1] = self._activation.before_one
         self._last = np.zeros((layers[-1].inputs + 1, layers[-1].outputs), np.float32)
-        self._hidden = [
-            (weight, np.empty((num_rows, width), np.float32))
-            for weight, width in zip(self._weights, widths, strict=True)
-        ]
+        hidden = [np.empty((num_rows, width), np.float32) for width in widths]
+        inputs = [self.input, *hidden]
+        pairs = zip(self._weights, hidden, strict=True)
+        # Methods of arrays: np.dot takes 0.1 us longer, as it looks for other kinds of arrays first.
+        self._products = [(x.dot, *pair) for x, pair in zip(inputs, pairs, strict=False)]
+        self._last_product = inputs[-1].dot
 
-    def load(self, flat: FloatArray) -> None:
-        """Takes a copy of these parameters [P]."""
+    def load(self, flat: FloatArray, input_scale: FloatArray) -> None:
+        """Takes a copy of these parameters [P], its first weights multiplied by input_scale [D]."""
         for layer, weight in zip(self._layers, self._weights, strict=False):
             weight[:, :-1] = layer.view(flat)
         self._last[:] = self._layers[-1].view(flat)
+        first = self._weights[0] if self._weights else self._last
+        first[:-1] *= input_scale[:, None]
 
     def forward(self, out: FloatArray) -> None:
         """Maps `input` [M, D + 1], filled by the caller, to out [M, outputs], which must be contiguous."""
-        x, activate = self.input, self._activation.forward
-        for weight, hidden in self._hidden:
-            np.dot(x, weight, hidden)
+        activate = self._activation.forward
+        for product, weight, hidden in self._products:
+            product(weight, hidden)
             activate(hidden, hidden)
-            x = hidden
-        np.dot(x, self._last, out)
+        self._last_product(self._last, out)

@@ -24,28 +24,35 @@ _ROWS = 512  # rows of one batched forward pass; more would leave the cache
 
 
 class Normalizer:
-    """clip((obs - mean) / sqrt(var + 1e-8), -10, 10) in float32; without a state the identity."""
+    """clip((obs - mean) / sqrt(var + 1e-8), -10, 10) in float32; without a state the identity.
 
-    def __init__(self, size: int) -> None:
+    The network's first layer takes over the factor inv_std, which saves a pass. The mean it can not take over: columns
+    with a large offset would lose their digits. Constants are repeated for each row, because NumPy takes three times
+    as long to broadcast a small array as to compute with one of the same shape.
+    """
+
+    def __init__(self, size: int, num_rows: int = 1) -> None:
         self.mean = np.zeros(size, np.float32)
-        self._padded_inv_std = np.ones(size + 1, np.float32)
-        self.inv_std = self._padded_inv_std[:-1]
-        self.clip = np.array(np.inf, np.float32)  # 0-d arrays are quicker to compute with than scalars
-        self._low = np.array(-np.inf, np.float32)
+        self.inv_std = np.ones(size, np.float32)
+        self.clip = np.inf
+        self._mean = np.zeros((num_rows, size), np.float32)
+        self._low = np.full((num_rows, size + 1), -np.inf, np.float32)
+        self._high = np.full((num_rows, size + 1), np.inf, np.float32)
 
     def load(self, state: RmsState | None) -> None:
         """Freezes this state until the next call; None is the identity."""
         self.mean[:] = 0.0 if state is None else state["mean"]
         self.inv_std[:] = 1.0 if state is None else 1.0 / np.sqrt(state["var"] + _VARIANCE_FLOOR)
-        self.clip[...] = np.inf if state is None else OBS_CLIP
-        self._low[...] = -self.clip
+        self.clip = np.inf if state is None else OBS_CLIP
+        self._mean[:] = self.mean
+        self._high[:, :-1] = self.clip / self.inv_std
+        self._low[:, :-1] = -self._high[:, :-1]
 
-    def __call__(self, obs: FloatArray, out: FloatArray) -> None:
-        """Writes the normalised obs [M, D] to out [M, D + 1], whose last column is 1 and stays so."""
-        np.subtract(obs, self.mean, out[:, :-1])
-        np.multiply(out, self._padded_inv_std, out)
+    def centre(self, obs: FloatArray, out: FloatArray) -> None:
+        """Writes obs, normalised but for the factor inv_std, to out [num_rows, D + 1], whose last column stays 1."""
+        np.subtract(obs, self._mean, out[:, :-1])
         np.maximum(out, self._low, out=out)
-        np.minimum(out, self.clip, out=out)
+        np.minimum(out, self._high, out=out)
 
 
 class NumpyPolicy:
@@ -53,12 +60,13 @@ class NumpyPolicy:
 
     def __init__(self, network: NetworkSpec, env: EnvSpec, num_envs: int, num_steps: int) -> None:
         self._network = network
-        self._normalize = Normalizer(network.obs_size)
+        self._actor_input, self._critic_input = (Normalizer(network.obs_size, rows) for rows in (num_envs, _ROWS))
         self._actor = NumpyMlp(network.trunk("actor"), network.activation, num_envs)
         self._critic = NumpyMlp(network.trunk("critic"), network.activation, _ROWS)
         self._is_gaussian = network.head == "gaussian"
-        self._low = np.array(env.action_low, np.float32)
-        self._high = np.array(env.action_high, np.float32)
+        self._low, self._high = (
+            np.tile(np.array(bound, np.float32), (num_envs, 1)) for bound in (env.action_low, env.action_high)
+        )
         self._env_action = np.empty((num_envs, network.action_size), np.float32)
         self._output = np.empty((num_envs, network.action_size), np.float32)
         self._noise = np.empty((num_steps, num_envs, network.action_size), np.float32)
@@ -68,9 +76,9 @@ class NumpyPolicy:
 
     def load(self, parameters: FloatArray, obs_rms_state: RmsState | None) -> None:
         """Acts with a copy of these parameters [P] and this frozen state."""
-        self._normalize.load(obs_rms_state)
-        self._actor.load(parameters)
-        self._critic.load(parameters)
+        for normalizer, mlp in ((self._actor_input, self._actor), (self._critic_input, self._critic)):
+            normalizer.load(obs_rms_state)
+            mlp.load(parameters, normalizer.inv_std)
         self._log_std = np.clip(parameters[self._network.log_std_slice], LOG_STD_MIN, LOG_STD_MAX)
         self._std = np.exp(self._log_std)
 
@@ -94,17 +102,17 @@ class NumpyPolicy:
             What the environment gets: the sample clipped to the bounds, or the choices; valid until the next call.
         """
         output = self.outputs[step]
-        self._normalize(obs, self._actor.input)
+        self._actor_input.centre(obs, self._actor.input)
         self._actor.forward(output)
         if self._is_gaussian:
-            np.add(output, self._scaled_noise[step], out=act)
+            np.add(output, self._scaled_noise[step], act)
             return self._clip(act)
         np.argmax(output + self._scaled_noise[step], axis=-1, out=act)
         return act
 
     def mode(self, obs: FloatArray) -> NDArray[Any]:
         """The deterministic action for the environment: the clipped mean [K, A] or the likeliest choice [K]."""
-        self._normalize(obs, self._actor.input)
+        self._actor_input.centre(obs, self._actor.input)
         self._actor.forward(self._output)
         return self._clip(self._output) if self._is_gaussian else np.argmax(self._output, axis=-1)
 
@@ -120,11 +128,12 @@ class NumpyPolicy:
 
     def values(self, obs: FloatArray) -> FloatArray:
         """The critic's values [M] of raw observations [M, D], in blocks of a fixed size."""
-        values = np.empty((len(obs), 1), np.float32)
-        block = np.empty((_ROWS, 1), np.float32)
-        for start in range(0, len(obs), _ROWS):
+        num_rows = len(obs)
+        values = np.empty((num_rows + _ROWS, 1), np.float32)
+        for start in range(0, num_rows, _ROWS):
             rows = obs[start : start + _ROWS]
-            self._normalize(rows, self._critic.input[: len(rows)])
-            self._critic.forward(block)
-            values[start : start + len(rows)] = block[: len(rows)]
-        return values[:, 0]
+            if len(rows) < _ROWS:
+                rows = np.resize(rows, (_ROWS, rows.shape[1]))  # repeated; what is made of the rest is dropped
+            self._critic_input.centre(rows, self._critic.input)
+            self._critic.forward(values[start : start + _ROWS])
+        return values[:num_rows, 0]

@@ -8,7 +8,7 @@ D observation size, A action size (dimensions of a Box, number of choices of a D
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal, NamedTuple, Protocol
 
@@ -56,8 +56,26 @@ class Step(NamedTuple):
     final_obs: FloatArray  # [K, D] last observation of the ended episode; meaningless in rows that did not end
 
 
+class Rows(NamedTuple):
+    """One actor's columns of a rollout, filled by a loop over T steps."""
+
+    obs: FloatArray  # [T + 1, K, D] the loop finds the first row filled
+    act: NDArray[Any]  # [T, K, A] float32 or [T, K] int64; written by the policy
+    reward: NDArray[np.float64]  # [T, K] raw
+    terminated: BoolArray  # [T, K]
+    truncated: BoolArray  # [T, K]
+    final_obs: FloatArray  # [T, K, D] written where an episode was truncated
+    progress: NDArray[np.int64]  # [1] the step that runs, for whoever watches
+
+
+Act = Callable[[int, FloatArray, NDArray[Any]], NDArray[Any]]  # step, obs [K, D], where the raw sample goes -> actions
+
+
 class BatchEnv(Protocol):
-    """K independent environments stepped as arrays, each reset in the same step in which its episode ends."""
+    """K independent environments stepped as arrays, each reset in the same step in which its episode ends.
+
+    A class may also have `run_steps(act, rows)`, which does what `step_loop.run_steps` does with its `step`, faster.
+    """
 
     spec: EnvSpec
     num_envs: int

@@ -17,15 +17,15 @@ LAYERS = [
         "sync recorder",
         "sampler",
         "plan evidence",
-        "ppo ppo_torch ppo_numpy disco actor actor_pool distributed checkpoint metrics run_folder",
+        "ppo ppo_torch ppo_cuda ppo_numpy disco actor actor_pool distributed checkpoint metrics run_folder",
         "policy numpy_policy ppo_workers ppo_epoch",
-        "finite ppo_gradient networks rollout annotate episodes",
+        "finite ppo_gradient networks rollout annotate episodes step_loop",
         "envs gymnasium_env mujoco_env mujoco_tasks mujoco_parts mujoco_physics mujoco_clock",
         "anomalies events processes env_spaces env_state env_errors",
         "gae moments distributions seeding config topology protocols __init__",
     )
 ]
-LEARNERS = {"ppo", "ppo_torch", "ppo_numpy", "disco"}
+LEARNERS = {"ppo", "ppo_torch", "ppo_cuda", "ppo_numpy", "disco"}
 TORCH_FREE = set().union(*LAYERS[7:]) | {
     "numpy_policy",
     "ppo_workers",

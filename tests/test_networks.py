@@ -208,20 +208,21 @@ class ForwardTest(unittest.TestCase):
                 for trunk, outputs in (("actor", 3), ("critic", 1)):
                     with self.subTest(hidden_sizes=hidden_sizes, activation=activation, trunk=trunk):
                         mlp = NumpyMlp(network.trunk(trunk), activation, 11)
-                        mlp.load(flat)
+                        scale = generator.uniform(0.1, 3.0, 6).astype(np.float32)
+                        mlp.load(flat, scale)
                         out = np.empty((11, outputs), np.float32)
                         for _ in range(2):  # the second pass goes through memory that was used before
                             obs = generator.normal(0, 2, (11, 6)).astype(np.float32)
                             mlp.input[:, :-1] = obs
                             mlp.forward(out)
-                            expected = sequential(network, flat, trunk)(torch.from_numpy(obs)).detach()
+                            expected = sequential(network, flat, trunk)(torch.from_numpy(obs * scale)).detach()
                             np.testing.assert_allclose(out, expected, rtol=1e-5, atol=2e-6)
 
     def test_parameters_stay_those_that_were_loaded_until_the_next_load(self):
         network = NetworkSpec(1, "categorical", 2, (), "tanh")
         flat = linear_critic(network)
         mlp = NumpyMlp(network.trunk("critic"), "tanh", 1)
-        mlp.load(flat)
+        mlp.load(flat, np.ones(1, np.float32))
         mlp.input[0, 0] = 3.0
         out = np.empty((1, 1), np.float32)
         mlp.forward(out)
@@ -229,7 +230,7 @@ class ForwardTest(unittest.TestCase):
         flat *= 2.0
         mlp.forward(out)
         self.assertEqual(out[0, 0], 3.0)
-        mlp.load(flat)
+        mlp.load(flat, np.ones(1, np.float32))
         mlp.forward(out)
         self.assertEqual(out[0, 0], 6.0)
 
