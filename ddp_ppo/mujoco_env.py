@@ -48,7 +48,7 @@ class MujocoEnv:
         self._generators: list[np.random.Generator] = []
         self._terms: dict[str, NDArray[Any]] = {}
         self._x = self._task.seen.get("x", np.zeros(num_envs))  # live
-        self._x_before = np.zeros(num_envs)  # before the next step: the only state besides the physics
+        self._x_before = np.zeros_like(self._x)  # before the next step: the only state besides the physics
         self._result = Step(
             obs=np.zeros((num_envs, obs_size), np.float32),
             reward=np.zeros(num_envs),

@@ -30,7 +30,7 @@ class Setup:
     dt: float  # seconds of one step of the environment
     init_qpos: Float64Array
     init_qvel: Float64Array
-    args: Mapping[str, Any]  # every argument of the class by name, defaults included
+    args: Mapping[str, Any]  # every argument of the class by name, defaults included, and those that its version fixes
 
     def body(self, name: str | int) -> int:
         """The id of a body."""
@@ -51,8 +51,8 @@ class Live(NamedTuple):
 class Contacts(NamedTuple):
     """What Ant and the humanoids read besides positions and velocities."""
 
-    columns: tuple[Float64Array, ...]  # of the observation
-    cost: Live  # [K], the term of the reward; refreshes the columns too
+    columns: tuple[Float64Array, ...] = ()  # of the observation
+    cost: Live | None = None  # [K], the term of the reward where it has one; refreshes the columns too
 
 
 def together(*calls: Callable[[], None]) -> Callable[[], None]:
@@ -88,9 +88,9 @@ def norm(vectors: Float64Array) -> Float64Array:
     return lengths
 
 
-def without_world(field: Float64Array) -> Float64Array:
-    """A field [K, bodies, n] without the world body, as a view [K, (bodies - 1) * n]."""
-    return field[:, 1:].reshape(len(field), -1)
+def by_body(field: Float64Array, *, has_world: bool) -> Float64Array:
+    """A field [K, bodies, n] with or without the world body, as a view [K, n of all bodies]."""
+    return field[:, 0 if has_world else 1 :].reshape(len(field), -1)
 
 
 def squared(weight: float, dtype: DTypeLike) -> Callable[[NDArray[Any]], NDArray[Any]]:
@@ -247,31 +247,44 @@ def humanoid_health(setup: Setup, physics: Physics) -> Live:
 # Contact forces
 
 
-def ant_contacts(setup: Setup, physics: Physics) -> Contacts:
-    """Forces limited to contact_force_range, in the observation as in the cost."""
+def ant_contacts(setup: Setup, physics: Physics, is_whole: bool = False) -> Contacts:
+    """Forces limited to contact_force_range, in the observation as in the cost; `is_whole`: see humanoid_columns."""
     forces = limited(physics.field("cfrc_ext"), *setup.args["contact_force_range"])
     price, cost = squared(-setup.args["contact_cost_weight"], np.float64), np.empty(physics.num_envs)
-    flat = forces.array.reshape(physics.num_envs, -1)
+    flat = by_body(forces.array, has_world=True)
 
     def refresh() -> None:
         forces.refresh()
         cost[...] = price(flat)
 
-    columns = (without_world(forces.array),) if setup.args["include_cfrc_ext_in_observation"] else ()
-    return Contacts(columns, Live(cost, refresh))
+    is_seen = setup.args["include_cfrc_ext_in_observation"]
+    return Contacts((by_body(forces.array, has_world=is_whole),) if is_seen else (), Live(cost, refresh))
 
 
-def humanoid_contacts(setup: Setup, physics: Physics, cost_name: str = "contact_cost") -> Contacts:
-    """Forces as they are, a limited cost, and the inertias, velocities and forces that the arguments ask for."""
-    low, high = setup.args[f"{cost_name}_range"]
-    forces = physics.field("cfrc_ext").reshape(physics.num_envs, -1)
-    price, cost = squared(setup.args[f"{cost_name}_weight"], np.float64), np.empty(physics.num_envs)
+def humanoid_contacts(setup: Setup, physics: Physics) -> Contacts:
+    """What the arguments ask for, with a cost."""
+    return Contacts(humanoid_columns(setup, physics), humanoid_cost(setup, physics, "contact_cost"))
+
+
+def humanoid_columns(setup: Setup, physics: Physics, is_whole: bool = False) -> tuple[Float64Array, ...]:
+    """The inertias, velocities and forces that the arguments ask for; `is_whole`: also the world's and the root's."""
+    names = ("cinert", "cvel", "qfrc_actuator", "cfrc_ext")
+    fields = {name: physics.field(name) for name in names if setup.args[f"include_{name}_in_observation"]}
+    root = 0 if is_whole else 6
+    return tuple(
+        field[:, root:] if name == "qfrc_actuator" else by_body(field, has_world=is_whole)
+        for name, field in fields.items()
+    )
+
+
+def humanoid_cost(setup: Setup, physics: Physics, name: str) -> Live:
+    """The limited cost of contact forces as they are; `name` is that of its arguments."""
+    low, high = setup.args[f"{name}_range"]
+    forces = by_body(physics.field("cfrc_ext"), has_world=True)
+    price, cost = squared(setup.args[f"{name}_weight"], np.float64), np.empty(physics.num_envs)
 
     def refresh() -> None:
         _limit(price(forces), low, high, cost)
         np.negative(cost, out=cost)
 
-    names = ("cinert", "cvel", "qfrc_actuator", "cfrc_ext")
-    fields = {name: physics.field(name) for name in names if setup.args[f"include_{name}_in_observation"]}
-    columns = tuple(field[:, 6:] if name == "qfrc_actuator" else without_world(field) for name, field in fields.items())
-    return Contacts(columns, Live(cost, refresh))
+    return Live(cost, refresh)

@@ -41,7 +41,7 @@ class MujocoLoopTest(unittest.TestCase):
     def test_it_fills_the_bits_of_the_plain_loop_over_several_rollouts_and_resets(self):
         for task in TASKS:
             with self.subTest(task):
-                plain, own = (make_batch_env(f"{task}-v5", K, max_episode_steps=70) for _ in range(2))
+                plain, own = (make_batch_env(task, K, max_episode_steps=70) for _ in range(2))
                 actions = acting(plain, 1), acting(own, 1)
                 obs = [env.reset(range(K)).copy() for env in (plain, own)]
                 num_ends = 0
