@@ -20,9 +20,19 @@ LAYERS = [
         "ppo ppo_torch ppo_cuda ppo_numpy disco actor actor_pool distributed checkpoint metrics run_folder",
         "policy numpy_policy ppo_workers ppo_epoch",
         "finite ppo_gradient networks rollout annotate episodes step_loop",
-        "envs gymnasium_env mujoco_env mujoco_tasks mujoco_parts mujoco_physics mujoco_clock",
+        "envs gymnasium_env mujoco_env mujoco_tasks mujoco_v4 mujoco_v5 mujoco_parts mujoco_physics mujoco_clock",
         "anomalies events processes env_spaces env_state env_errors",
         "gae moments distributions seeding config topology protocols __init__",
+    )
+]
+DISCO_LAYERS = [  # the same inside the subpackage
+    set(row.split())
+    for row in (
+        "learner",
+        "rule replay",
+        "meta_network agent optimizer",
+        "values lstm weights",
+        "batch settings __init__",
     )
 ]
 LEARNERS = {"ppo", "ppo_torch", "ppo_cuda", "ppo_numpy", "disco"}
@@ -112,6 +122,15 @@ class LayoutTest(unittest.TestCase):
             for target in self.own(imported):
                 with self.subTest(f"{name} imports {target}"):
                     self.assertLessEqual(layer.get(name, 0), layer.get(target, len(LAYERS)))
+
+    def test_imports_inside_disco_go_downwards_only(self):
+        layer = {name: number for number, names in enumerate(DISCO_LAYERS) for name in names}
+        paths = {path.stem: path for path in self.files["disco"]}
+        self.assertEqual(set(paths) - set(layer), set(), "add it to a layer of DISCO_LAYERS in tests/test_layout.py")
+        for name, path in paths.items():
+            for target in {each.split(".")[2] for each in imports_of(path) if is_part_of(each, "ddp_ppo.disco")}:
+                with self.subTest(f"{name} imports {target}"):
+                    self.assertLessEqual(layer[name], layer.get(target, layer[name]))
 
     def test_modules_do_not_import_each_other_in_a_circle(self):
         graphlib.TopologicalSorter({name: self.own(names) - {name} for name, names in self.all.items()}).prepare()
