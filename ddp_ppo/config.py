@@ -177,7 +177,8 @@ class Config:
     policy_backend: Literal["auto", "numpy", "torch"] = _setting("auto", doc=
         "What computes actions in the actors; auto takes NumPy where it covers the policy.")
     update_backend: Literal["auto", "numpy", "torch"] = _setting("auto", doc=
-        "What computes gradient steps; auto takes NumPy on the CPU where it covers the policy. torch is the reference.")
+        "What computes gradient steps; auto takes NumPy on the CPU where it covers the policy, CUDA graphs on a GPU. "
+        "torch is the reference, operator by operator.")
     output_dir: str = _setting("output", expected="a path", doc=
         "Folder of the model files and of the run folders.")
     run_name: str | None = _setting(None, pattern=r"(?![.\s])[^/\\]*[^/\\\s]", expected="a plain folder name", doc=

@@ -77,13 +77,22 @@ class Plan:
         return self.config.rollout_length * self.topology.num_envs
 
     @property
+    def update_backend(self) -> str:
+        """What computes the gradient steps: "numpy" or "torch"."""
+        return resolve_update_backend(self.config, self.topology.device.split(":")[0])
+
+    @property
     def has_critic_worker(self) -> bool:
         """Whether an idle actor trains the critic while the learner trains the actor."""
-        backend = resolve_update_backend(self.config, self.topology.device.split(":")[0])
         averages_gradients = self.config.sync_mode == "gradients" and self.topology.num_learners > 1
-        if backend != "numpy" or self.config.overlap or averages_gradients:  # overlapping actors are not idle
+        if self.update_backend != "numpy" or self.config.overlap or averages_gradients:  # overlapping actors work
             return False
         return can_have_worker(self.topology.num_actors, self.num_threads)
+
+    @property
+    def torch_threads(self) -> int:
+        """One where NumPy trains: torch's other threads would spin on the core of the critic's worker (20 % slower)."""
+        return 1 if self.update_backend == "numpy" else self.num_threads
 
 
 def prepare(config: Config, *, environ: Mapping[str, str]) -> Plan:
@@ -267,7 +276,7 @@ def plan_lines(plan: Plan) -> dict[str, str]:
     steps = config.transitions_per_round(topology.num_learners)
     device = "cpu" if topology.device == "cpu" else topology.device.split(":")[0] + ":0 .."
     actions = f"{env.action_size} continuous" if env.action_kind == "box" else f"{env.action_size} discrete"
-    update = resolve_update_backend(config, topology.device.split(":")[0])
+    update = plan.update_backend
     cores = 1 + plan.has_critic_worker if update == "numpy" else plan.num_threads
     lines = [
         (

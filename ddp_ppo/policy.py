@@ -33,7 +33,7 @@ class Evaluation(NamedTuple):
 
 
 class ActorCritic(nn.Module):
-    """An MLP policy and its critic over one flat parameter vector [P]."""
+    """An MLP policy and its critic over one flat parameter vector [P], on the device where that lies."""
 
     def __init__(self, network: NetworkSpec, parameters: Tensor) -> None:
         super().__init__()
@@ -50,9 +50,10 @@ class ActorCritic(nn.Module):
             log_std.stop - log_std.start,
             *(layer.size for layer in critic),
         ]
-        self.register_buffer("obs_mean", torch.zeros(network.obs_size))
-        self.register_buffer("obs_inv_std", torch.ones(network.obs_size))
-        self.register_buffer("obs_clip", torch.tensor(float("inf")))
+        device = parameters.device
+        self.register_buffer("obs_mean", torch.zeros(network.obs_size, device=device))
+        self.register_buffer("obs_inv_std", torch.ones(network.obs_size, device=device))
+        self.register_buffer("obs_clip", torch.tensor(float("inf"), device=device))
 
     def load_obs_rms_state(self, state: RmsState | None) -> None:
         """Freezes these statistics until the next call; None is the identity."""

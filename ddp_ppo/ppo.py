@@ -24,10 +24,11 @@ from ddp_ppo.gae import compute_gae
 from ddp_ppo.moments import RmsState
 from ddp_ppo.networks import NetworkSpec, hold_log_std
 from ddp_ppo.policy import ActorCritic
+from ddp_ppo.ppo_cuda import captured_on
 from ddp_ppo.ppo_epoch import Trained
 from ddp_ppo.ppo_gradient import LossSettings
 from ddp_ppo.ppo_numpy import NumpyUpdate
-from ddp_ppo.ppo_torch import Batch, EpochStats, OptimizerState, TorchUpdate, Update
+from ddp_ppo.ppo_torch import Batch, EpochStats, OptimizerState, TorchUpdate, Update, step_by_step
 from ddp_ppo.ppo_workers import Team
 from ddp_ppo.rollout import Field, Rollout
 from ddp_ppo.seeding import Purpose, stream
@@ -88,7 +89,9 @@ class PPO:
         average = self._averaging.gradient
         if backend == "numpy":
             return NumpyUpdate(self.policy, self.optimizer, settings, average, team)
-        return TorchUpdate(self.policy, self.optimizer, settings, average)
+        is_captured = captures_steps(config, self.device.type, self._averaging)
+        accelerate = captured_on(self.device) if is_captured else step_by_step
+        return TorchUpdate(self.policy, self.optimizer, settings, average, accelerate)
 
     @staticmethod
     def rollout_fields(network: NetworkSpec) -> tuple[Field, ...]:
@@ -131,7 +134,8 @@ class PPO:
         started = time.perf_counter()
         batch = self._load(updates)
         transfer_seconds = time.perf_counter() - started
-        value_explained = explained_variance(batch.value, batch.ret)
+        value, ret = torch.from_numpy(updates["value"][:-1]), torch.from_numpy(updates["ret"])
+        value_explained = explained_variance(value, ret)  # on the CPU, while the device is busy
         epochs = self._update.run(lambda: self._run_epochs(updates, batch, round_index, reward_scale))
         metrics = self._metrics(epochs, buffer_size)
         metrics["train/explained_variance"] = value_explained
@@ -160,6 +164,7 @@ class PPO:
         return epochs
 
     def _load(self, updates: Rollout) -> Batch:
+        """The samples on the device, each array copied there once; from page-locked memory nothing waits for it."""
         with torch.no_grad():
             obs, act, logp, adv, ret, value = (
                 torch.from_numpy(updates[name]).to(self.device, non_blocking=True)
@@ -264,7 +269,7 @@ class PPO:
         self.optimizer.exp_avg_sq.copy_(state["exp_avg_sq"])
         self.optimizer.step.fill_(state["step"])
         self.learning_rate = float(state["learning_rate"])
-        return hold_log_std(self.network, self.policy.flat.data)
+        return bool(hold_log_std(self.network, self.policy.flat.data))
 
 
 def loss_settings(config: Config) -> LossSettings:
@@ -284,6 +289,11 @@ def resolve_update_backend(config: Config, device_type: str) -> str:
     if config.update_backend != "auto":
         return config.update_backend
     return "numpy" if device_type == "cpu" else "torch"
+
+
+def captures_steps(config: Config, device_type: str, averaging: Averaging) -> bool:
+    """Whether gradient steps become CUDA graphs: not where learners meet inside one, nor where torch is asked for."""
+    return device_type == "cuda" and config.update_backend == "auto" and not averaging.is_per_minibatch
 
 
 def standardize(adv: Tensor, ret: Tensor) -> Tensor:

@@ -9,7 +9,7 @@ Shapes: N samples of a round, P parameters.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 
 import numpy as np
@@ -17,7 +17,17 @@ from numpy.typing import NDArray
 
 from ddp_ppo.finite import NonFiniteError
 from ddp_ppo.networks import NetworkSpec
-from ddp_ppo.ppo_gradient import BOTH_TRUNKS, LossSettings, PPOGradient, Report, Samples, Trunk
+from ddp_ppo.ppo_gradient import (
+    BOTH_TRUNKS,
+    Epoch,
+    LossSettings,
+    Memory,
+    Minibatch,
+    Report,
+    Samples,
+    Trunk,
+    TrunkGradient,
+)
 from ddp_ppo.protocols import FloatArray
 
 ADAM_BETAS = (0.9, 0.999)
@@ -34,31 +44,59 @@ class Trained:
 
 
 class Part:
-    """The gradient and Adam (Kingma and Ba 2015) of the given trunks."""
+    """The gradient and Adam (Kingma and Ba 2015) of the given trunks, on copies of what is trained.
+
+    An epoch begins with `load` and ends with `store`. The copies are this process's own: no other looks at their cache
+    lines.
+    """
 
     def __init__(
         self, network: NetworkSpec, settings: LossSettings, trained: Trained, trunks: tuple[Trunk, ...] = BOTH_TRUNKS
     ) -> None:
         self._settings = settings
-        own = slice(network.part(trunks[0]).start, network.part(trunks[-1]).stop)
-        self._parameters, self._exp_avg = trained.parameters[own], trained.exp_avg[own]
-        self._exp_avg_sq = trained.exp_avg_sq[own]
-        gradient = np.zeros_like(trained.parameters)
-        self.gradient = gradient[own]
-        self._trunk_gradients = [gradient[network.part(trunk)] for trunk in trunks]
-        self._scratch = np.empty_like(self.gradient)
-        self._ppo = PPOGradient(network, settings, trained.parameters, gradient, trunks)
+        start, stop = network.part(trunks[0]).start, network.part(trunks[-1]).stop
+        shared = [array[start:stop] for array in vars(trained).values() if array.ndim]
+        self._parameters, self._exp_avg, self._exp_avg_sq = own = [np.zeros_like(array) for array in shared]
+        self._copies = list(zip(shared, own, strict=True))
+        self.gradient, self._scratch = np.zeros_like(self._parameters), np.zeros_like(self._parameters)
+        memory = Memory(network.hidden_sizes)
+        self._trunks, self._trunk_gradients = [], []
+        for trunk in trunks:
+            place = slice(network.part(trunk).start - start, network.part(trunk).stop - start)
+            parameters, gradient = self._parameters[place], self.gradient[place]
+            self._trunk_gradients.append(gradient)
+            self._trunks.append(
+                TrunkGradient(network, settings, trunk, parameters=parameters, gradient=gradient, memory=memory)
+            )
+        self._epoch: Epoch | None = None
 
-    def differentiate(self, samples: Samples, report: Report) -> None:
+    def load(self) -> None:
+        """Takes what is trained as it is now."""
+        for shared, own in self._copies:
+            own[:] = shared
+
+    def store(self) -> None:
+        """Gives the result of the steps back."""
+        for shared, own in self._copies:
+            shared[:] = own
+
+    def minibatches(self, samples: Samples, report: Report, minibatch_size: int) -> Iterator[Minibatch]:
+        """Cuts the samples of an epoch; the cuts are kept for the next one in the same memory."""
+        if self._epoch is None or not self._epoch.is_of(samples, minibatch_size):
+            self._epoch = Epoch(samples, report, minibatch_size, self._settings.clip_range)
+        return self._epoch.begin()
+
+    def differentiate(self, minibatch: Minibatch) -> None:
         """Writes this part's gradient of the mini-batch to `gradient`."""
-        self._ppo.compute(samples, report)
+        for trunk in self._trunks:
+            trunk.compute(minibatch)
 
     def squared_norm(self) -> float:
-        """Of `gradient`, added up trunk by trunk: the same bits, however the trunks are spread over processes."""
+        """Of the gradient, added up trunk by trunk: the same bits, however the trunks are spread over processes."""
         return sum(float(gradient @ gradient) for gradient in self._trunk_gradients)
 
     def adam(self, norm: float, step: float, learning_rate: float) -> None:
-        """One step with `gradient`, clipped by the norm of the whole gradient.
+        """One step, the gradient clipped by the norm of the whole gradient.
 
         The factors are gathered so that each vector is passed over as seldom as possible.
         """
@@ -101,16 +139,17 @@ def run_epoch(
         the norms before clipping.
 
     Raises:
-        NonFiniteError: a norm is not finite; no step has been taken with it.
+        NonFiniteError: a norm is not finite; what is trained stays as it was before the epoch.
     """
     norms: list[float] = []
-    for start in range(0, len(samples.adv), minibatch_size):
-        stop = start + minibatch_size
-        part.differentiate(samples.rows(start, stop), report.rows(start, stop))
+    part.load()
+    for minibatch in part.minibatches(samples, report, minibatch_size):
+        part.differentiate(minibatch)
         average()
         norm = math.sqrt(exchange(part.squared_norm()))
         if not math.isfinite(norm):
             raise NonFiniteError(f"the norm of the gradient is {norm}; no step was taken with it")
         part.adam(norm, first_step + len(norms), learning_rate)
         norms.append(norm)
+    part.store()
     return norms

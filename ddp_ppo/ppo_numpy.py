@@ -17,6 +17,7 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
+from ddp_ppo.distributions import LOG_RATIO_MAX
 from ddp_ppo.policy import ActorCritic
 from ddp_ppo.ppo_epoch import Part, Trained, run_epoch
 from ddp_ppo.ppo_gradient import LossSettings, Report, Samples
@@ -125,13 +126,14 @@ class _Trial:
 
 def epoch_stats(adv: NDArray[np.float32], report: Report, clip_range: float, grad_norm: float) -> EpochStats:
     """What an epoch reports, as means over its samples."""
-    ratio = np.exp(report.log_ratio)
+    log_ratio = np.maximum(report.log_ratio, -LOG_RATIO_MAX)
+    ratio = np.exp(log_ratio)
     surrogate = np.maximum(-adv * ratio, -adv * ratio.clip(1.0 - clip_range, 1.0 + clip_range))
     return EpochStats(
         float(surrogate.mean()),
         float(report.error.mean()),
         float(report.entropy.mean()),
-        float((ratio - 1.0 - report.log_ratio).mean()),
+        float((ratio - 1.0 - log_ratio).mean()),
         float((np.abs(ratio - 1.0) > clip_range).mean()),
         grad_norm,
     )

@@ -63,6 +63,11 @@ class SharedBlock:
     def __reduce__(self) -> tuple[Any, ...]:
         return _attach, (self._shapes, DupFd(self._descriptor))
 
+    @property
+    def memory(self) -> NDArray[np.uint8]:
+        """All of its bytes, the gaps between the arrays included."""
+        return np.frombuffer(self._map, np.uint8)
+
     def close(self) -> None:
         """Gives the descriptor back; the memory itself goes with the last array that looks at it."""
         self.arrays = {}

@@ -31,6 +31,7 @@ from ddp_ppo.moments import empty_rms_state
 from ddp_ppo.networks import initial_parameters
 from ddp_ppo.plan import Plan, load_initial, prepare
 from ddp_ppo.ppo import ALONE, NO_TEAM, PPO, Averaging
+from ddp_ppo.ppo_cuda import page_locked
 from ddp_ppo.ppo_workers import Team, trained_of
 from ddp_ppo.recorder import NullRecorder, Recorder
 from ddp_ppo.rollout import SharedBlock
@@ -92,7 +93,7 @@ def train(config: Config, *, environ: Mapping[str, str], console: Console | None
         for note in plan.topology.notes:
             console.say(note)
         return TrainingResult(None)
-    torch.set_num_threads(plan.num_threads)
+    torch.set_num_threads(plan.torch_threads)
     stop = StopRequest()
     try:
         with ExitStack() as stack:
@@ -123,6 +124,7 @@ class _Run:
         )
         self.sampler = Sampler(plan, self.block, self.pool)
         self.learners = stack.enter_context(Learners(topology, timeout_seconds=config.collective_timeout_seconds))
+        stack.enter_context(page_locked(self.block.memory, torch.device(topology.device), self.recorder.say))
         self.round = self.env_steps = 0
         self.elapsed_seconds = self.checkpoint_seconds = 0.0
         self.best_return = self.eval_return = math.nan

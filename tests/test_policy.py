@@ -104,6 +104,14 @@ class ActorCriticTest(unittest.TestCase):
         self.assertEqual([name for name, _ in policy.named_parameters()], ["flat"])
         self.assertEqual(policy.flat.numel(), NETWORKS[0].num_parameters)
 
+    def test_policy_and_normaliser_are_where_the_parameters_are(self):
+        network = NetworkSpec(5, "gaussian", 2, (8,), "tanh")
+        policy = ActorCritic(network, torch.zeros(network.num_parameters, device="meta"))  # refuses other devices' data
+        policy.load_obs_rms_state({"mean": np.zeros(5), "var": np.ones(5), "count": 1.0})
+        obs, act = torch.zeros(3, 5, device="meta"), torch.zeros(3, 2, device="meta")
+        for tensor in (*policy.evaluate(policy.normalize(obs), act), *policy.state_dict().values()):
+            self.assertEqual(tensor.device.type, "meta")
+
     def test_normaliser_is_part_of_the_state_dict(self):
         network = NetworkSpec(1, "categorical", 2, (), "tanh")
         flat = linear_critic(network)

@@ -14,7 +14,15 @@ from ddp_ppo.moments import compute_batch_moments
 from ddp_ppo.networks import NetworkSpec
 from ddp_ppo.numpy_policy import NumpyPolicy
 from ddp_ppo.policy import ActorCritic, TorchPolicy
-from ddp_ppo.ppo import PPO, Averaging, explained_variance, fresh, resolve_update_backend, standardize
+from ddp_ppo.ppo import (
+    PPO,
+    Averaging,
+    captures_steps,
+    explained_variance,
+    fresh,
+    resolve_update_backend,
+    standardize,
+)
 from ddp_ppo.protocols import EnvSpec
 from tests.fixtures import random_parameters, sampled_rollout
 
@@ -340,6 +348,13 @@ class BackendsTest(unittest.TestCase):
         self.assertEqual(resolve_update_backend(config(), "cpu"), "numpy")
         self.assertEqual(resolve_update_backend(config(), "cuda"), "torch")
         self.assertEqual(resolve_update_backend(config(update_backend="torch"), "cpu"), "torch")
+
+    def test_steps_become_graphs_on_cuda_unless_learners_meet_inside_or_torch_is_asked_for(self):
+        meeting = Averaging(is_per_minibatch=True)
+        self.assertTrue(captures_steps(config(), "cuda", Averaging()))
+        self.assertFalse(captures_steps(config(), "cuda", meeting))
+        self.assertFalse(captures_steps(config(update_backend="torch"), "cuda", Averaging()))
+        self.assertFalse(captures_steps(config(), "cpu", Averaging()))
 
 
 class KlTest(unittest.TestCase):

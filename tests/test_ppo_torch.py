@@ -6,7 +6,9 @@ import unittest
 
 import numpy as np
 import torch
+from torch.utils._python_dispatch import TorchDispatchMode
 
+from ddp_ppo.finite import NonFiniteError
 from ddp_ppo.networks import NetworkSpec
 from ddp_ppo.policy import ActorCritic
 from ddp_ppo.ppo_gradient import LossSettings
@@ -143,6 +145,20 @@ class GradientTest(unittest.TestCase):
                     self.assertGreater(float(differences.abs().min()), 0.0)
 
 
+class Looks(TorchDispatchMode):
+    """Notes the operators that hand a value, or a shape that depends on one, to the CPU: a GPU is waited for there."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.noted = []
+
+    def __torch_dispatch__(self, operator, types, args=(), kwargs=None):
+        name = operator.overloadpacket.__name__
+        if name in ("_local_scalar_dense", "nonzero", "masked_select", "equal"):
+            self.noted.append(name)
+        return operator(*args, **(kwargs or {}))
+
+
 class UpdateTest(unittest.TestCase):
     def setUp(self):
         self.policy = linear_policy()
@@ -196,6 +212,34 @@ class UpdateTest(unittest.TestCase):
         update.load(batch([1.0], [2.0]))
         update.epoch(np.arange(1), 1, 0.01)
         np.testing.assert_allclose(self.policy.flat.detach() - before, 0.01, rtol=1e-4)
+
+    def test_step_looks_at_no_value_and_keeps_its_place_in_memory(self):
+        looks, places = Looks(), set()
+
+        def watched(step):
+            def run(index):
+                with looks:
+                    step(index)
+
+            return run
+
+        update = TorchUpdate(self.policy, self.optimizer, settings(max_grad_norm=0.5), lambda gradient: None, watched)
+        for ret in (0.0, 1.0):
+            update.load(batch([1.5] * 8, [1.0] * 8, values=[2.0] * 8, returns=[ret] * 8))
+            update.epoch(np.arange(8), 3, 0.01)
+            places.add((self.policy.flat.data_ptr(), *(tensor.data_ptr() for tensor in update._batch)))
+        self.assertEqual((looks.noted, len(places)), ([], 1))
+        with looks:
+            self.assertTrue(torch.ones(3)[0] == 1.0)
+        self.assertEqual(looks.noted, ["_local_scalar_dense"])
+
+    def test_gradient_that_is_not_finite_moves_nothing_and_is_told_at_the_end(self):
+        update = self.update()
+        before = self.policy.flat.detach().clone()
+        update.load(batch([1.0, 1.0], [1.0, math.nan], values=[1.0, 1.0], returns=[1.0, 1.0]))
+        with self.assertRaisesRegex(NonFiniteError, "policy_loss of an epoch is nan"):
+            update.epoch(np.arange(2), 2, 0.01)
+        self.assertTrue(torch.equal(self.policy.flat.detach(), before))
 
     def test_statistics_are_weighted_by_samples(self):  # O-66
         update = self.update()

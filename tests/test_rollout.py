@@ -48,6 +48,13 @@ class SharedBlockTest(unittest.TestCase):
         for number, array in enumerate(self.block.arrays.values(), 1):
             np.testing.assert_array_equal(array, np.full_like(array, number))
 
+    def test_memory_is_where_all_arrays_are(self):
+        first = self.block.memory.ctypes.data
+        for array in self.block.arrays.values():
+            self.assertGreaterEqual(array.ctypes.data, first)
+            self.assertLessEqual(array.ctypes.data + array.nbytes, first + self.block.memory.nbytes)
+        self.assertEqual(self.block.memory.nbytes, block_bytes(SHAPES))
+
     def test_spawned_processes_write_into_the_same_memory(self):
         self.block.arrays["one"][0] = 42.0
         context = multiprocessing.get_context("spawn")
