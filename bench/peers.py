@@ -26,7 +26,7 @@ sys.path.insert(0, str(Path(__file__).resolve().parent / "peers"))
 
 from environments import BENCH, PEERS, PLOT, ROOT, VENVS, RunError, install, last_json, python_of, run, say
 from report import OWN, markdown, summary, write
-from workload import ENV_ID, SHAPES, WARMUP_ROUNDS, Shape, Work, learning, num_rounds
+from workload import SHAPES, WARMUP_ROUNDS, Shape, Work, learning, num_rounds
 
 QUIET_LOAD = 0.5  # of the last minute; more, and something else is likely to run
 THREAD_VARIABLES = ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS")
@@ -165,7 +165,7 @@ def own_settings(shape: Shape, steps: int | None) -> dict[str, Any]:
     """Settings of train.py for a shape: the peers' constants, evaluated once at the end."""
     num_actors, envs_per_actor, rollout_length = shape.own
     return {
-        "env_id": ENV_ID,
+        "env_id": shape.env_id,
         "device": "cpu",
         "total_env_steps": num_rounds(shape, steps) * shape.samples,
         "num_actors": num_actors,

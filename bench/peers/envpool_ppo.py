@@ -8,7 +8,7 @@ import os
 import envpool
 import numpy as np
 from cleanrl_ppo import train
-from workload import ENV_ID, Stopwatch, Work, parse
+from workload import Stopwatch, Work, parse
 
 
 class Moments:
@@ -31,7 +31,7 @@ class NormalizedEnvPool:
     def __init__(self, work: Work, stopwatch: Stopwatch) -> None:
         threads = min(work.num_envs, len(os.sched_getaffinity(0)))
         self.envs = envpool.make(
-            ENV_ID, env_type="gymnasium", num_envs=work.num_envs, num_threads=threads, seed=work.seed
+            work.env_id, env_type="gymnasium", num_envs=work.num_envs, num_threads=threads, seed=work.seed
         )
         self.single_observation_space, self.single_action_space = self.envs.observation_space, self.envs.action_space
         self.work, self.stopwatch = work, stopwatch

@@ -11,7 +11,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from workload import ENV_ID, NUM_EPISODES, SHAPES, WARMUP_ROUNDS, Work
+from workload import NUM_EPISODES, SHAPES, WARMUP_ROUNDS, Work
 
 OWN = "ours"
 LEARNED_GAIN = 100.0  # of the mean return over a run; means of ten episodes under random actions vary by about 30
@@ -63,7 +63,8 @@ def markdown(result: Mapping[str, Any]) -> str:
     header = ("trainer", "environments", "steps/s min", "median", "max", "ours / peer min", "median", "max")
     header += (f"return of the first -> last {NUM_EPISODES} episodes", "learned")
     lines = [
-        f"{ENV_ID}, shape `{result['shape']}`: {shape.samples} transitions a round, mini-batch {shape.minibatch_size}, "
+        f"{shape.env_id}, shape `{result['shape']}`: {shape.samples} transitions a round, "
+        f"mini-batch {shape.minibatch_size}, "
         f"{Work.num_epochs} epochs, hidden layers {list(shape.hidden_sizes)}. {result['steps']:,} steps a run, "
         f"{result['repeats']} pair(s) of runs for each peer, {result['threads']} torch thread(s) for peers. "
         f"Sampling and learning; start-up and the first {WARMUP_ROUNDS} rounds are excluded.",

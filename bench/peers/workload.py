@@ -1,6 +1,6 @@
 """What every peer of `bench/peers.py` has to do, and how it is measured; needs nothing but the standard library.
 
-A peer script trains PPO on HalfCheetah-v5 with `Work`, calls `Stopwatch.round_ended` after each update and ends with
+A peer script trains PPO with `Work`, calls `Stopwatch.round_ended` after each update and ends with
 `Stopwatch.report`, one JSON line. Steps/s is sampling plus learning without start-up and the first `WARMUP_ROUNDS`.
 """
 
@@ -13,7 +13,6 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from importlib.metadata import version
 
-ENV_ID = "HalfCheetah-v5"
 WARMUP_ROUNDS = 2
 NUM_EPISODES = 10  # first and last episodes whose mean raw returns tell whether a run learned
 
@@ -28,6 +27,7 @@ class Shape:
         samples: transitions of a round, the same for all.
         minibatch_size, hidden_sizes: of every gradient step and network.
         steps: environment steps of one run unless told otherwise.
+        env_id: the task.
     """
 
     own: tuple[int, int, int]
@@ -36,6 +36,7 @@ class Shape:
     minibatch_size: int
     hidden_sizes: tuple[int, ...]
     steps: int
+    env_id: str = "HalfCheetah-v5"
 
 
 SHAPES = {
@@ -43,6 +44,8 @@ SHAPES = {
     "small16": Shape((2, 8, 128), 16, 2048, 64, (64, 64), 102_400),
     "large": Shape((2, 4, 1024), 8, 8192, 1024, (64, 64), 327_680),
     "wide": Shape((2, 8, 128), None, 2048, 64, (256, 256), 61_440),
+    "ant": Shape((2, 4, 1024), 8, 8192, 1024, (64, 64), 81_920, "Ant-v5"),
+    "humanoid": Shape((2, 4, 1024), 8, 8192, 1024, (64, 64), 81_920, "Humanoid-v5"),
 }
 
 
@@ -50,6 +53,7 @@ SHAPES = {
 class Work:
     """The task of one peer run; what all have in common are constants below."""
 
+    env_id: str
     num_envs: int
     rollout_length: int
     minibatch_size: int
@@ -100,6 +104,7 @@ def parse(num_envs: int, arguments: Sequence[str] | None = None) -> Work:
     shape = SHAPES[options.shape]
     envs = shape.num_envs or num_envs
     return Work(
+        env_id=shape.env_id,
         num_envs=envs,
         rollout_length=shape.samples // envs,
         minibatch_size=shape.minibatch_size,
@@ -144,7 +149,7 @@ def learning(returns: Sequence[float]) -> dict[str, float | None]:
     return {"first_return": sum(first) / NUM_EPISODES, "return": sum(last) / NUM_EPISODES}
 
 
-def make_env(stopwatch: Stopwatch, env_id: str = ENV_ID):
+def make_env(stopwatch: Stopwatch):
     """A Gymnasium environment that tells the stopwatch its episodes' returns.
 
     It takes the place of Monitor or RecordEpisodeStatistics, which cost more.
@@ -164,4 +169,4 @@ def make_env(stopwatch: Stopwatch, env_id: str = ENV_ID):
                 self._sum = 0.0
             return obs, reward, terminated, truncated, info
 
-    return Returns(gymnasium.make(env_id))
+    return Returns(gymnasium.make(stopwatch.work.env_id))
