@@ -17,12 +17,13 @@ LAYERS = [
         "sync recorder",
         "sampler",
         "plan evidence",
+        "models warm_start",
         "ppo ppo_torch ppo_cuda ppo_numpy disco actor actor_pool distributed checkpoint metrics run_folder",
         "policy numpy_policy ppo_workers ppo_epoch",
         "finite ppo_gradient networks rollout annotate episodes step_loop",
-        "envs gymnasium_env mujoco_env mujoco_tasks mujoco_v4 mujoco_v5 mujoco_parts mujoco_physics mujoco_clock",
+        "envs catch gymnasium_env mujoco_env mujoco_tasks mujoco_v4 mujoco_v5 mujoco_parts mujoco_physics mujoco_clock",
         "anomalies events processes env_spaces env_state env_errors",
-        "gae moments distributions seeding config topology protocols __init__",
+        "gae moments distributions scores seeding config topology protocols __init__",
     )
 ]
 DISCO_LAYERS = [  # the same inside the subpackage
@@ -36,7 +37,7 @@ DISCO_LAYERS = [  # the same inside the subpackage
     )
 ]
 LEARNERS = {"ppo", "ppo_torch", "ppo_cuda", "ppo_numpy", "disco"}
-TORCH_FREE = set().union(*LAYERS[7:]) | {
+TORCH_FREE = set().union(*LAYERS[8:]) | {
     "numpy_policy",
     "ppo_workers",
     "ppo_epoch",
@@ -46,7 +47,7 @@ TORCH_FREE = set().union(*LAYERS[7:]) | {
 }  # at module level, so in an actor's process
 THIRD_PARTY_OWNERS = {
     "torch.distributed": {"distributed"},
-    "gymnasium": {"envs", "gymnasium_env", "mujoco_tasks", "env_spaces", "env_state"},
+    "gymnasium": {"envs", "catch", "gymnasium_env", "mujoco_tasks", "env_spaces", "env_state"},
     "yaml": {"config"},
     "tensorboard": {"metrics"},
     "torch.utils.tensorboard": {"metrics"},
