@@ -14,6 +14,7 @@ usage() {
     cat <<EOF
 Usage: ./run.sh [CONFIG.yaml] [KEY=VALUE ...]   train (without CONFIG.yaml: configs/half_cheetah.yaml)
        ./run.sh test [MODULE ...]               run every check, or only these test modules after the static checks
+       ./run.sh test long [CHECK ...]           run the fault checks that take minutes (half an hour in all)
        ./run.sh COMMAND [ARGUMENT ...]          train plan bench replay settings
 
 The first call sets the project up in $VENV; later calls start at once.
@@ -131,6 +132,11 @@ case ${1-} in
 test)
     shift
     set_up
+    if [ "${1-}" = long ]; then
+        shift
+        cd "$ROOT"
+        exec "$VENV_PYTHON" -m tests.long "$@"
+    fi
     run_checks "$@"
     ;;
 train | plan | bench | replay | settings)

@@ -21,16 +21,24 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ddp_ppo.annotate import REWARD_CLIP, Discounting
+from ddp_ppo.env_insight import first_overlap, names_of
 from ddp_ppo.envs import make_batch_env
 from ddp_ppo.episodes import EVAL_BLOCK, Episode, run_block
-from ddp_ppo.finite import NonFiniteError, NotFinite, first_in_annotations, first_in_steps
+from ddp_ppo.finite import (
+    SIMULATION_STATE,
+    NonFiniteError,
+    NotFinite,
+    first_in_annotations,
+    first_in_parameters,
+    first_in_steps,
+)
 from ddp_ppo.gae import accumulate_backwards
 from ddp_ppo.moments import RmsState, compute_batch_moments
 from ddp_ppo.networks import NetworkSpec
 from ddp_ppo.processes import die_with_parent
-from ddp_ppo.protocols import BatchEnv, EnvSpec, PlainState, Rows
+from ddp_ppo.protocols import BatchEnv, EnvSpec, FloatArray, PlainState, Rows
 from ddp_ppo.rollout import Arrays, SharedBlock, slot_name
-from ddp_ppo.seeding import Purpose, integer_seed, stream
+from ddp_ppo.seeding import Purpose, integer_seed, seed_global_generators, stream
 from ddp_ppo.step_loop import step_loop
 
 _STEP_FIELDS = ("obs", "act", "terminated", "truncated", "final_obs")
@@ -82,7 +90,7 @@ class Actor:
 
     def __init__(self, job: ActorJob) -> None:
         self._job = job
-        _seed_global_generators(integer_seed(job.seed, Purpose.GLOBAL, job.rank, job.actor_id))
+        seed_global_generators(integer_seed(job.seed, Purpose.GLOBAL, job.rank, job.actor_id))
         self._env = make_batch_env(num_envs=job.num_envs, first_index=job.first_env, **job.env_arguments)
         if self._env.spec != job.env:
             raise ValueError(f"actor {job.actor_id} built {self._env.spec}, its learner {job.env}")
@@ -106,6 +114,8 @@ class Actor:
         self._discounted_return = np.zeros(job.num_envs)
         seeds = [integer_seed(job.seed, Purpose.ENVIRONMENT, job.rank, job.first_env + i) for i in range(job.num_envs)]
         self._obs = self._env.reset(seeds).copy()
+        is_first = job.actor_id == job.rank == 0  # one of all is enough to find it out
+        self._overlap = first_overlap(self._env, job.env_arguments, seeds[0]) if is_first else ""
         self._eval_env: BatchEnv | None = None
         self._eval_policy: Any = None
         self._assistant: Any = None
@@ -133,7 +143,8 @@ class Actor:
 
         Returns:
             actor_id, episodes, episode_return_sum, episode_returns, episode_len_sum, obs_rms_moments and
-            return_rms_moments of this rollout alone, the seconds it took, and the state to go on from.
+            return_rms_moments of this rollout alone, reward_terms, overlap (of bodies at the first reset, in words),
+            the seconds it took, and the state to go on from.
         """
         job, start = self._job, time.perf_counter()
         columns = self._slots[slot]
@@ -145,24 +156,30 @@ class Actor:
         self._obs = rows.obs[-1].copy()
         sampled = time.perf_counter()
         columns["reward"][:] = self._reward
-        self._require_finite(first_in_steps(columns))
+        self._require_finite(first_in_steps(columns), slot)
         scale = float(self._published("reward_scale", slot)[0])
         clip = REWARD_CLIP if job.normalize_reward else np.inf
         self._annotate(self._policy, columns, Discounting(job.gamma, job.gae_lambda, scale, clip))
-        self._require_finite(first_in_annotations(columns))
-        stats = self._statistics(columns) | {"reward_terms": reward_terms}
+        self._require_finite(first_in_annotations(columns), slot)
+        stats = self._statistics(columns) | {"reward_terms": reward_terms, "overlap": self._overlap}
+        self._overlap = ""  # told once
         annotated = time.perf_counter()
         stats |= {"sample_seconds": sampled - start, "annotate_seconds": annotated - sampled, "state": self.save()}
         return stats
 
-    def _require_finite(self, bad: NotFinite | None) -> None:
-        if bad is not None:
-            column = "" if bad.column is None else f", column {bad.column}"
-            raise NonFiniteError(
-                f"the {bad.stage} of environment {self._job.first_env + bad.env} is {bad.value} "
-                f"in step {bad.step} of the rollout{column}",
-                bad._asdict(),
-            )
+    def _require_finite(self, bad: NotFinite | None, slot: int) -> None:
+        if bad is None:
+            return
+        if bad.stage in ("observation", "final observation", "reward"):
+            bad = self._named(bad)
+        elif parameter := first_in_parameters(self._job.network, self._published("parameters", slot)):
+            raise NonFiniteError(f"the parameter {parameter}, as it was published")
+        raise NonFiniteError(bad.words(self._job.first_env), bad._asdict())
+
+    def _named(self, bad: NotFinite) -> NotFinite:
+        """The same in the environment's own words, and blamed on the state of its simulation if that is not finite."""
+        state, column = names_of(self._env, bad.env, bad.column, self._job.env_arguments)
+        return bad._replace(stage=SIMULATION_STATE, name=state) if state else bad._replace(name=column)
 
     def _statistics(self, columns: Arrays) -> dict[str, Any]:
         job = self._job
@@ -225,9 +242,9 @@ class Actor:
             self._eval_env = make_batch_env(num_envs=EVAL_BLOCK, **job.env_arguments)
             self._eval_policy = _load_attribute(job.policy)(job.network, job.env, EVAL_BLOCK, 1)
         self._eval_policy.load(self._published("parameters", slot), self._obs_rms_state(slot))
+        progress = self._arrays["progress"][job.actor_id : job.actor_id + 1]
         training_streams = random.getstate(), np.random.get_state()
-        _seed_global_generators(seeds[0])
-        episodes = run_block(self._eval_env, self._eval_policy, seeds)
+        episodes = run_block(self._eval_env, _Counted(self._eval_policy, progress), seeds)
         random.setstate(training_streams[0])
         np.random.set_state(training_streams[1])
         return episodes
@@ -245,6 +262,20 @@ class Actor:
         self._env.close()
         if self._eval_env is not None:
             self._eval_env.close()
+
+
+class _Counted:
+    """A policy that counts its actions in `progress`, so that a slow evaluation can be told from one that hangs."""
+
+    def __init__(self, policy: Any, progress: NDArray[np.int64]) -> None:
+        self._policy, self._progress = policy, progress
+        progress[0] = 0
+
+    def mode(self, obs: FloatArray) -> NDArray[Any]:
+        """Actions for observations [K, D]."""
+        self._progress[0] += 1
+        actions: NDArray[Any] = self._policy.mode(obs)
+        return actions
 
 
 def actor_main(job: ActorJob, connection: Connection) -> None:
@@ -266,12 +297,6 @@ def actor_main(job: ActorJob, connection: Connection) -> None:
     except Exception as error:
         where = getattr(error, "where", None)
         connection.send(("error", (f"{type(error).__name__}: {error}", traceback.format_exc(), where)))
-
-
-def _seed_global_generators(seed: int) -> None:
-    """For environments that draw from the global generators: distinct per actor, the same in every run."""
-    random.seed(seed)
-    np.random.seed(seed)
 
 
 def _load_attribute(name: str) -> Any:

@@ -2,7 +2,7 @@
 
 An actor that is killed, exits or hangs is started anew where it stood before its last command, which it then repeats:
 with the same streams it does the same. An exception in an environment would only happen again, so it ends the run.
-Every wait has a limit. Torch-free.
+Every wait has a limit: an actor hangs if it neither answers nor steps its environments for so long. Torch-free.
 """
 
 from __future__ import annotations
@@ -24,6 +24,7 @@ from ddp_ppo.protocols import PlainState
 
 _POLL_SECONDS = 1.0
 _CLOSE_SECONDS = 5.0
+_HURRIED_CLOSE_SECONDS = 1.0  # after an error, when actors may be busy for long
 
 
 class ActorError(RuntimeError):
@@ -46,6 +47,12 @@ class _Member:
     connection: Connection = field(init=False)
     state: PlainState | None = None  # where its environments stood after its last rollout
     command: tuple[Any, ...] | None = None  # what it has been told and not answered yet
+    fate: str | None = None  # why it was given up, if the learner did so
+
+    @property
+    def progress(self) -> int:
+        """The step of its rollout or evaluation."""
+        return int(self.job.block.arrays["progress"][self.job.actor_id])
 
     def start(self) -> None:
         """Starts the process; its first answer is "ready"."""
@@ -86,7 +93,7 @@ class ActorPool:
         """Starts one process for each job.
 
         Args:
-            timeout_seconds: longest wait for any answer.
+            timeout_seconds: longest wait for an answer or for the next step of the actor's environments.
             max_restarts: lost actors that are replaced, all together, before one ends the run.
             on_restart: is told of each replaced actor what became of it.
         """
@@ -110,8 +117,8 @@ class ActorPool:
     def __enter__(self) -> ActorPool:
         return self
 
-    def __exit__(self, *error: object) -> None:
-        self.close()
+    def __exit__(self, error_type: type[BaseException] | None = None, *error: object) -> None:
+        self.close(_CLOSE_SECONDS if error_type is None else _HURRIED_CLOSE_SECONDS)
 
     @property
     def states(self) -> list[PlainState]:
@@ -182,14 +189,16 @@ class ActorPool:
         self._gather(self._members[:1])
 
     def is_assistant_lost(self, seconds: float) -> bool:
-        """Whether the assistant is gone, or has kept the learner waiting for longer than the time limit.
+        """Whether the assistant is gone, or has kept the learner waiting for longer than the time limit: then it ends.
 
         Raises:
             ActorError: it has failed.
         """
         member = self._members[0]
         if seconds > self._timeout:
+            member.fate = self._lateness(member)
             member.process.kill()
+            member.process.join(_CLOSE_SECONDS)
         if not member.connection.poll():
             return not member.process.is_alive()
         kind, answer = "", None
@@ -203,12 +212,12 @@ class ActorPool:
         """Starts a lost assistant anew; errors as `sample`."""
         self._replace(self._members[0], self._epitaph(self._members[0]))
 
-    def close(self) -> None:
-        """Asks every actor to stop and makes sure that it has."""
+    def close(self, seconds: float = _CLOSE_SECONDS) -> None:
+        """Asks every actor to stop and makes sure that it has within this time."""
         for member in self._members:
             with contextlib.suppress(OSError):  # already gone
                 member.connection.send(("close",))
-        deadline = time.monotonic() + _CLOSE_SECONDS
+        deadline = time.monotonic() + seconds
         for member in self._members:
             member.stop(max(0.0, deadline - time.monotonic()))
         self._members = []
@@ -223,17 +232,20 @@ class ActorPool:
     def _gather(self, members: Sequence[_Member]) -> list[Any]:
         """The answers of the members, in their order."""
         answers: dict[int, Any] = {}
-        deadline = time.monotonic() + self._timeout
+        progress = [member.progress for member in members]
+        lived = [time.monotonic()] * len(members)  # when each gave its last sign of life
         while len(answers) < len(members):
             waiting = {member.connection: i for i, member in enumerate(members) if i not in answers}
             for ready in wait(list(waiting), _POLL_SECONDS):
                 i = waiting[ready]  # type: ignore[index]
                 for answer in self._receive(members[i]):
                     answers[i] = answer
-            if time.monotonic() > deadline:
-                for i in set(waiting.values()) - answers.keys():
+            for i in set(waiting.values()) - answers.keys():
+                if members[i].progress != progress[i]:
+                    progress[i], lived[i] = members[i].progress, time.monotonic()
+                elif time.monotonic() > lived[i] + self._timeout:
                     self._replace(members[i], self._lateness(members[i]))
-                deadline = time.monotonic() + self._timeout
+                    lived[i] = time.monotonic()
         return [answers[i] for i in range(len(members))]
 
     def _receive(self, member: _Member) -> list[Any]:
@@ -267,7 +279,7 @@ class ActorPool:
         self._on_restart(f"{what}; it is started anew, {self._restarts_left} more restarts")
         member.stop(0.0)
         member.start()
-        command, state, member.state = member.command, member.state, None
+        command, state, member.state, member.fate = member.command, member.state, None, None
         self._gather([member])
         for repeated in (("restore", state), command):
             if repeated is not None:
@@ -278,9 +290,11 @@ class ActorPool:
 
     def _lateness(self, member: _Member) -> str:
         limit = f"actor_timeout_seconds={self._timeout:g}"
-        return f"{self._place(member)}: no answer while {self._doing} within {limit}"
+        return f"{self._place(member)}: neither an answer nor a step while {self._doing} within {limit}"
 
     def _epitaph(self, member: _Member) -> str:
+        if member.fate is not None:
+            return member.fate
         member.process.join(_CLOSE_SECONDS)
         code = member.process.exitcode
         how = f"was killed by {signal.Signals(-code).name}" if code is not None and code < 0 else f"exited with {code}"
@@ -288,6 +302,5 @@ class ActorPool:
 
     def _place(self, member: _Member) -> str:
         job = member.job
-        step = int(job.block.arrays["progress"][job.actor_id])
         last = job.first_env + job.num_envs - 1
-        return f"actor {job.actor_id} of rank {job.rank} (environments {job.first_env}..{last}, step {step})"
+        return f"actor {job.actor_id} of rank {job.rank} (environments {job.first_env}..{last}, step {member.progress})"

@@ -152,11 +152,10 @@ def _replay_gap(row: Row, history: History) -> str | None:
 def _parting(row: Row, history: History) -> str | None:
     """The training return has risen over the last evaluations while the evaluation has fallen."""
     evaluations = [*history.last("eval/return_mean", 2), row["eval/return_mean"]]
-    trained = history.last("rollout/episode_return_mean", _WINDOW)
-    if math.isnan(row["eval/return_mean"]) or len(evaluations) < 3 or len(trained) < _MIN_HISTORY:
+    trained = _halves(history.last("rollout/episode_return_mean", _WINDOW))
+    if math.isnan(row["eval/return_mean"]) or len(evaluations) < 3 or trained is None:
         return None
-    half = len(trained) // 2
-    before, after = statistics.mean(trained[:half]), statistics.mean(trained[half:])
+    before, after = trained
     has_risen = after > before + 0.2 * abs(before)
     has_fallen = evaluations[2] < evaluations[1] < evaluations[0] - 0.2 * abs(evaluations[0])
     return (
@@ -166,6 +165,36 @@ def _parting(row: Row, history: History) -> str | None:
     )
 
 
+def _fallen_term(row: Row, history: History) -> str | None:
+    """The return has risen, but something that it pays for has halved: the task's own measure may be among it.
+
+    Costs, which are negative, grow in healthy learning too.
+    """
+    returns = _halves(history.last("rollout/episode_return_mean", _WINDOW))
+    terms = {name: _halves(history.last(name, _WINDOW)) for name in row if name.startswith("reward/")}
+    if returns is None or not returns[1] > returns[0] + 0.2 * abs(returns[0]):
+        return None
+    found = {name: halves for name, halves in terms.items() if halves is not None}
+    total = sum(abs(before) for before, _ in found.values())
+    for name, (before, after) in found.items():
+        if before > 0.1 * total and after < 0.5 * before:
+            return f"{name} {before:.3g} -> {after:.3g}, training return {returns[0]:.1f} -> {returns[1]:.1f}"
+    return None
+
+
+def _halves(values: list[float]) -> tuple[float, float] | None:
+    """Means of the older and of the newer half; None where there are too few values."""
+    half = len(values) // 2
+    if len(values) < _MIN_HISTORY:
+        return None
+    return statistics.mean(values[:half]), statistics.mean(values[half:])
+
+
+def overlap_at_reset(seen: str) -> Anomaly:
+    """The event for bodies that penetrate each other in an environment's first state."""
+    return Anomaly("overlap_at_reset", seen, "start positions, sizes of the bodies, the model file")
+
+
 def _rules() -> list[_Rule]:
     return [
         _Rule("kl_jump", _kl_jump, "learning rate, number of epochs, scale of the rewards"),
@@ -173,9 +202,10 @@ def _rules() -> list[_Rule]:
         _Rule("poor_critic", _poor_critic, "value_coef, learning rate, gamma against the length of episodes", 20),
         _Rule("clip_fraction", _clipping, "learning rate, number of epochs, mini-batch size", 5),
         _Rule("narrow_policy", _narrow_policy, "init_log_std, entropy_coef, whether the task is solved", 5),
-        _Rule("short_episodes", _short_episodes, "why episodes end, the first observation, action limits", 20),
+        _Rule("short_episodes", _short_episodes, "why episodes end, overlap at reset, order of joints, limits", 20),
         _Rule("throughput_drop", _slow, "other programs on this machine, time/* columns, memory", 5),
         _Rule("idle_actors", _idle_actors, "environments of unequal speed, other programs on this machine", 30),
         _Rule("replay_gap", _replay_gap, "noise that the return depends on, normaliser, start states", 2),
         _Rule("reward_without_progress", _parting, "terms of the reward, conditions of the evaluation", 1),
+        _Rule("fallen_term", _fallen_term, "weights of the reward's terms, what the policy is really paid for", 20),
     ]

@@ -18,6 +18,7 @@ from typing import IO, Any
 import numpy as np
 import torch
 
+from ddp_ppo.config import ConfigError
 from ddp_ppo.moments import RmsState
 from ddp_ppo.networks import NetworkSpec, from_named, to_named
 from ddp_ppo.protocols import EnvSpec, FloatArray
@@ -26,8 +27,8 @@ FORMAT = 1
 _NAME = re.compile(r"checkpoint_(\d+)\.pt")
 
 
-class CheckpointError(ValueError):
-    """A file that cannot be gone on from; the message says which and why."""
+class CheckpointError(ConfigError):
+    """A file, named by a setting or a command, that cannot be used; the message says which and why."""
 
 
 def write_atomically(path: Path, write: Callable[[IO[bytes]], object], folder: Path | None = None) -> None:
@@ -170,6 +171,8 @@ def load_model(path: Path) -> tuple[NetworkSpec, EnvSpec, FloatArray, RmsState |
     try:
         content = torch.load(path, map_location="cpu", weights_only=True)
         spec = content["spec"]
+        if spec["format"] != FORMAT:
+            raise ValueError(f"format {spec['format']}, this program reads format {FORMAT}")
         network = network_of(spec)
         named = {f"{t}.{name}": tensor.numpy() for t in ("actor", "critic") for name, tensor in content[t].items()}
         if content["log_std"] is not None:

@@ -200,7 +200,7 @@ class Config:
     init_from: str | None = _setting(None, expected="a path", doc=
         "Model file or checkpoint whose parameters and statistics a fresh run starts from.")
     actor_timeout_seconds: float = _setting(300.0, above=0, high=604_800, doc=
-        "Longest wait for an actor's rollout before it counts as hung. Raise it for very slow environments.")
+        "Longest that an actor may take for one step of its environments, or to start, before it counts as hung.")
     max_actor_restarts: int = _setting(3, low=0, doc=
         "Times that each learner starts a dead or hung actor anew before the run fails.")
     collective_timeout_seconds: float = _setting(300.0, above=0, high=604_800, doc=

@@ -2,14 +2,16 @@
 
 A single learner is the value num_learners = 1 of the same class: every call then returns its argument. Every rank must
 reach each call equally often; a rank that does not come makes the others fail after the time limit instead of waiting
-for ever.
+for ever. Each says in torchrun's store which call it has come to, so that the message names the one that is missing.
 """
 
 from __future__ import annotations
 
 import datetime
 import os
+import pickle
 from collections.abc import Sequence
+from contextlib import suppress
 from typing import Any
 
 import numpy as np
@@ -19,11 +21,12 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from ddp_ppo.config import ConfigError
+from ddp_ppo.siblings import end_stopped, learners_here
 from ddp_ppo.topology import TrainingTopology
 
 
 class CollectiveError(RuntimeError):
-    """A collective failed or timed out: another learner is gone, stopped or late."""
+    """A collective failed or timed out: another learner is gone, stopped or late; the message says which."""
 
 
 class Learners:
@@ -33,6 +36,9 @@ class Learners:
         self.rank = topology.rank
         self.num_learners = topology.num_learners
         self._device = torch.device(topology.device)
+        self._timeout_seconds = timeout_seconds
+        self._num_calls = 0
+        self._store: Any = None
         if self.num_learners > 1:
             if self._device.type == "cuda":
                 torch.cuda.set_device(self._device)
@@ -49,9 +55,11 @@ class Learners:
                 address, port, is_master=is_host, timeout=timeout, wait_for_workers=False
             )
             attempt = f"ddp_ppo/{environ.get('TORCHELASTIC_RESTART_COUNT', '0')}"
+            self._store = dist.PrefixStore(attempt, store)  # type: ignore[attr-defined]
+            self._arrive()
             dist.init_process_group(
                 backend,
-                store=dist.PrefixStore(attempt, store),  # type: ignore[attr-defined]
+                store=self._store,
                 rank=self.rank,
                 world_size=self.num_learners,
                 timeout=timeout,
@@ -59,16 +67,16 @@ class Learners:
         except KeyError as error:
             raise ConfigError(f"{error.args[0]} is missing beside RANK and WORLD_SIZE; start with torchrun") from None
         except RuntimeError as error:
-            raise CollectiveError(
-                f"rank {self.rank}: the learners did not come together: {_first_line(error)}"
-            ) from error
+            raise self._failure("the learners did not come together", error) from error
 
     def __enter__(self) -> Learners:
         return self
 
-    def __exit__(self, error_type: type[BaseException] | None, *error: object) -> None:
+    def __exit__(self, error_type: type[BaseException] | None, error: BaseException | None, trace: object) -> None:
         # After an error the other ranks may never come: leave without waiting for them.
-        if self.num_learners > 1 and error_type is None:
+        if error_type is not None:
+            self.leave(str(error).partition("\n")[0] or error_type.__name__)
+        elif self._store is not None and dist.is_initialized():
             dist.destroy_process_group()
 
     def broadcast(self, tensors: Sequence[Tensor]) -> None:
@@ -107,14 +115,81 @@ class Learners:
         self._run(dist.gather_object, value, gathered, dst=0)
         return gathered or []
 
+    def share(self, value: Any) -> Any:
+        """Rank 0's value on every rank."""
+        values = [value]
+        if self.num_learners > 1:
+            self._run(dist.broadcast_object_list, values, src=0)
+        return values[0]
+
+    def collect(self, name: str, value: Any, *, seconds: float) -> list[Any]:
+        """As `gather`, but no collective: an empty list on rank 0 too where a rank has not called it within the time.
+
+        Args:
+            name: tells one call from another.
+        """
+        if self.num_learners == 1:
+            return [value]
+        keys = [f"{name}/{rank}" for rank in range(self.num_learners)]
+        try:
+            self._store.set(keys[self.rank], pickle.dumps(value))
+            if self.rank:
+                return []
+            self._store.wait(keys, datetime.timedelta(seconds=seconds))
+            return [pickle.loads(self._store.get(key)) for key in keys]
+        except RuntimeError:
+            return []
+
+    def leave(self, why: str) -> None:
+        """Tells the others why this learner will not come any more; those that wait for it fail at once (gloo)."""
+        if self._store is None:
+            return
+        with suppress(RuntimeError):
+            self._store.set(f"left/{self.rank}", why)
+        if self._device.type == "cpu" and dist.is_initialized():
+            dist.destroy_process_group()
+
     def _run(self, collective: Any, *args: Any, **kwargs: Any) -> None:
+        self._arrive()
         try:
             collective(*args, **kwargs)
         except RuntimeError as error:
-            raise CollectiveError(
-                f"rank {self.rank}: {collective.__name__} failed, another learner is gone or late "
-                f"(collective_timeout_seconds): {_first_line(error)}"
-            ) from error
+            raise self._failure(f"{collective.__name__} failed", error) from error
+
+    def _arrive(self) -> None:
+        """Says which call this rank has come to; the store does not answer, so that this takes 4 us."""
+        self._num_calls += 1
+        with suppress(RuntimeError):  # the collective itself will say that the others are gone
+            self._store.set(f"calls/{self.rank}", str(self._num_calls))
+
+    def _failure(self, what: str, error: RuntimeError) -> CollectiveError:
+        """Names who is missing, and kills it where it is stopped: torchrun would wait for it for 30 s more."""
+        stopped = end_stopped()
+        words = [f"rank {rank} was stopped (SIGSTOP) and has been killed" for rank in stopped]
+        if not words and self._store is not None:
+            words = self._missing()
+        limit = f"collective_timeout_seconds={self._timeout_seconds:g}"
+        who = "; ".join(words) or "another learner is gone or late"
+        return CollectiveError(f"rank {self.rank}: {what} ({limit}): {who}: {_first_line(error)}")
+
+    def _missing(self) -> list[str]:
+        """What is known of the ranks that have not come to this call, or left it: the gone before the late."""
+        if not self._read(f"calls/{self.rank}"):
+            return []  # the store is gone too
+        others = [rank for rank in range(self.num_learners) if rank != self.rank]
+        absent = [rank for rank in others if int(self._read(f"calls/{rank}") or 0) < self._num_calls] or others
+        here = learners_here() if os.environ.get("LOCAL_WORLD_SIZE") == os.environ.get("WORLD_SIZE") else {}
+        reasons = {rank: self._read(f"left/{rank}") for rank in absent}
+        gone = [f"rank {rank} has left: {why}" for rank, why in reasons.items() if why]
+        gone += [f"rank {rank} is gone" for rank, why in reasons.items() if not why and here and rank not in here]
+        return gone or [f"rank {rank} has not come" for rank in absent]
+
+    def _read(self, key: str) -> str:
+        """A key of the store; empty where it is not there, or the store is gone."""
+        with suppress(RuntimeError):
+            if self._store.check([key]):
+                return str(self._store.get(key), "utf-8")
+        return ""
 
 
 def average_metrics(per_learner: Sequence[dict[str, float]], weights: Sequence[float]) -> dict[str, float]:

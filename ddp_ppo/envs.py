@@ -76,7 +76,7 @@ def _build(env_id: str, num_envs: int, backend: str, env_kwargs: dict[str, Any],
     limit = options["max_episode_steps"]
     if num_envs < 1 or (limit is not None and limit < 1):
         raise EnvError(f"{env_id}: num_envs {num_envs} and max_episode_steps {limit} must be positive")
-    class_path = backend if ":" in backend else _class_path(env_id)
+    class_path = own_class_path(env_id, backend)
     if class_path is not None:
         if limit is not None:
             raise EnvError(f"{class_path}: max_episode_steps has no effect on it, a class of your own keeps the time")
@@ -109,8 +109,10 @@ def _build_mujoco(env_id: str, num_envs: int, **options: Any) -> BatchEnv:
 _BACKENDS: dict[str, Callable[..., BatchEnv]] = {"gymnasium": GymnasiumEnv, "mujoco": _build_mujoco}
 
 
-def _class_path(env_id: str) -> str | None:
-    """`env_id` itself if it names a class of a module rather than an id that the module registers."""
+def own_class_path(env_id: str, backend: str = "auto") -> str | None:
+    """The user's own vectorised class: the backend, or the id if it names a class rather than a registered id."""
+    if ":" in backend:
+        return backend
     module, _, name = env_id.rpartition(":")
     if not module or not name.isidentifier():
         return None

@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ddp_ppo.protocols import BatchEnv, FloatArray
-from ddp_ppo.seeding import Purpose, integer_seed
+from ddp_ppo.seeding import Purpose, integer_seed, seed_global_generators
 
 EVAL_BLOCK = 5
 ENDLESS_STEPS = 10_000  # an episode that neither ends nor has a limit is cut here
@@ -45,7 +45,11 @@ def blocks_of(seeds: Sequence[int]) -> list[list[int]]:
 
 
 def run_block(env: BatchEnv, policy: ActingPolicy, seeds: Sequence[int]) -> list[Episode]:
-    """Runs one episode for each of at most EVAL_BLOCK seeds; env has exactly EVAL_BLOCK environments."""
+    """Runs one episode for each of at most EVAL_BLOCK seeds; env has exactly EVAL_BLOCK environments.
+
+    Leaves the global generators of `random` and NumPy, which some environments draw from, seeded by the block.
+    """
+    seed_global_generators(seeds[0])
     obs = env.reset([*seeds, *[seeds[-1]] * (EVAL_BLOCK - len(seeds))])
     total = np.zeros(EVAL_BLOCK)
     limit = env.spec.max_episode_steps or ENDLESS_STEPS

@@ -1,7 +1,7 @@
 """What is kept of a rollout with a value that is not finite, and how it is replayed.
 
 The file holds the state of the actor's environments before the rollout and every action since, so that the same
-environments can be driven to the same place; and the last observations and actions in plain sight.
+environments can be driven to the same place; and the last rows of the rollout in plain sight.
 
 Shapes: K environments of the actor, D observation size, A action size.
 """
@@ -18,7 +18,7 @@ from ddp_ppo.envs import make_batch_env
 from ddp_ppo.protocols import EnvSpec, PlainState
 from ddp_ppo.rollout import Arrays
 
-NUM_KEPT = 50  # last states and actions of the environment in question
+NUM_KEPT = 50  # last rows of the environment in question
 
 
 def save_evidence(
@@ -48,9 +48,7 @@ def save_evidence(
         "env_arguments": env_arguments,
         "env_state": state["env"],
         "actions": actions,
-        "last_obs": columns["obs"][first : step + 1, own],
-        "last_act": columns["act"][first:step, own],
-        "last_reward": columns["reward"][first:step, own],
+        **{f"last_{name}": array[first : step + 1, own] for name, array in columns.items()},
     }
     save_plain(path, content)
 

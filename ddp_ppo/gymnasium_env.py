@@ -148,6 +148,11 @@ class GymnasiumEnv:
             if all(isinstance(value, NUMBERS) for value in values)
         }
 
+    @property
+    def envs(self) -> Sequence[_Env]:
+        """The environments themselves, to be looked at when something has gone wrong."""
+        return self._envs
+
     def close(self) -> None:
         """Closes every environment."""
         for env in self._envs:

@@ -22,22 +22,52 @@ from tensorboard.compat.proto.tensor_pb2 import TensorProto
 from tensorboard.summary.writer.event_file_writer import EventFileWriter
 
 from ddp_ppo.checkpoint import write_atomically
+from ddp_ppo.config import ConfigError
 
 _FLUSH_SECONDS = 5
+_RETRY_SECONDS = 1.0
+_ROOM = 2**16  # bytes that a disk must have free again before a new event file is tried
+
+
+def time_metrics(
+    metrics: dict[str, float], seconds: Mapping[str, float], *, num_steps: int, elapsed_seconds: float
+) -> dict[str, float]:
+    """A round's `time/*` metrics, in which no second counts twice.
+
+    Args:
+        metrics: of the round; transfer and idle time are taken out of it.
+        seconds: sample (with annotate), annotate, train (with transfer), sync, record, and the whole round.
+        num_steps: environment steps of all learners.
+    """
+    transfer = metrics.pop("time/transfer_seconds")
+    split = {
+        "sample": max(0.0, seconds["sample"] - seconds["annotate"]),  # with overlap most of it passes unseen
+        "annotate": seconds["annotate"],
+        "transfer": transfer,
+        "train": seconds["train"] - transfer,
+        "sync": seconds["sync"],
+        "record": seconds["record"],
+        "idle": metrics.pop("time/idle_seconds"),
+        "round": seconds["round"],
+    }
+    return {
+        "time/steps_per_second": num_steps / seconds["round"],
+        "time/elapsed_seconds": elapsed_seconds,
+        **{f"time/{name}_seconds": value for name, value in split.items()},
+    }
 
 
 class CsvLog:
     """One row a round, written through at once; a resumed run goes on after the last row that it keeps."""
 
     def __init__(self, path: Path, *, after_round: int) -> None:
-        """Keeps the rows of an existing file up to `after_round` (0: none, the file starts anew)."""
+        """Keeps the rows of an existing file up to `after_round` (0: none, the file starts anew).
+
+        Raises:
+            ConfigError: an existing file is no CSV file.
+        """
         path.parent.mkdir(parents=True, exist_ok=True)
-        kept: list[dict[str, str]] = []
-        if after_round and path.exists():
-            with open(path, newline="") as file:
-                rows = csv.DictReader(file)
-                whole = (row for row in rows if None not in row.values())  # the last row may have been cut off
-                kept = [row for row in whole if row.get("round", "").isdigit() and int(row["round"]) <= after_round]
+        kept = _rows_until(path, after_round) if after_round and path.exists() else []
         self._columns: list[str] = [str(column) for column in kept[0]] if kept else []
         write_atomically(path, lambda file: file.write(self._text(kept).encode()))
         self._file = open(path, "ab", buffering=0)  # noqa: SIM115 - lives as long as the run
@@ -68,6 +98,15 @@ class CsvLog:
         self._file.close()
 
 
+def _rows_until(path: Path, last_round: int) -> list[dict[str, str]]:
+    try:
+        with open(path, newline="", encoding="utf-8") as file:
+            whole = [row for row in csv.DictReader(file) if None not in row.values()]  # the last one may be cut off
+    except (UnicodeDecodeError, csv.Error) as error:
+        raise ConfigError(f"{path}: no metrics file to go on with ({error}); move it away") from None
+    return [row for row in whole if row.get("round", "").isdigit() and int(row["round"]) <= last_round]
+
+
 def _cell(value: float) -> str:
     if math.isnan(value):
         return ""
@@ -75,10 +114,15 @@ def _cell(value: float) -> str:
 
 
 class TensorBoardLog:
-    """Scalars over environment steps; a resumed run hides what an earlier one wrote beyond its checkpoint."""
+    """Scalars over environment steps; a resumed run hides what an earlier one wrote beyond its checkpoint.
+
+    A writer that has met an error, such as a full disk, takes nothing any more; a new one follows when there is room.
+    """
 
     def __init__(self, folder: Path, *, after_step: int) -> None:
+        self._folder = folder
         self._writer = EventFileWriter(str(folder), flush_secs=_FLUSH_SECONDS)
+        self._failed_at = math.inf  # when the writer last did; infinite as long as it works
         if after_step:
             self._writer.add_event(Event(step=after_step + 1, file_version="brain.Event:2", wall_time=time.time()))
             start = SessionLog(status=SessionLog.START)
@@ -87,14 +131,24 @@ class TensorBoardLog:
     def write(self, row: Mapping[str, float], env_steps: int) -> None:
         """Adds one point for every scalar that has something to report."""
         values = [Summary.Value(tag=tag, simple_value=value) for tag, value in row.items() if not math.isnan(value)]
-        self._writer.add_event(Event(step=env_steps, summary=Summary(value=values), wall_time=time.time()))
+        self._add(Event(step=env_steps, summary=Summary(value=values), wall_time=time.time()))
 
     def write_text(self, tag: str, text: str, env_steps: int) -> None:
         """Adds a text, shown in TensorBoard's text tab."""
         metadata = SummaryMetadata(plugin_data=SummaryMetadata.PluginData(plugin_name="text"))
         tensor = TensorProto(dtype="DT_STRING", string_val=[text.encode()])
         value = Summary.Value(tag=tag, metadata=metadata, tensor=tensor)
-        self._writer.add_event(Event(step=env_steps, summary=Summary(value=[value]), wall_time=time.time()))
+        self._add(Event(step=env_steps, summary=Summary(value=[value]), wall_time=time.time()))
+
+    def _add(self, event: Event) -> None:
+        try:
+            if time.monotonic() > self._failed_at + _RETRY_SECONDS and shutil.disk_usage(self._folder).free > _ROOM:
+                self._writer = EventFileWriter(str(self._folder), flush_secs=_FLUSH_SECONDS)
+                self._failed_at = math.inf
+            self._writer.add_event(event)
+        except OSError:
+            self._failed_at = time.monotonic() if math.isinf(self._failed_at) else self._failed_at
+            raise
 
     def flush(self) -> None:
         """Puts everything on disk."""

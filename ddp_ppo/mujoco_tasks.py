@@ -33,15 +33,18 @@ def covers(env_id: str, env_kwargs: Mapping[str, Any]) -> str | None:
     return f"the argument {foreign[0]!r} is not of the task but of its rendering, or unknown" if foreign else None
 
 
-def bind_task(env: Any, num_envs: int) -> tuple[Task, Physics]:
-    """Builds K simulations of the task that `env` is, an environment of Gymnasium's own class without wrappers."""
-    given = env.spec.kwargs
-    signature = inspect.signature(type(env)).bind(**given)
+def setup_of(env: Any) -> Setup:
+    """The task that `env` is, an environment of Gymnasium's own class without wrappers, with every argument."""
+    signature = inspect.signature(type(env)).bind(**env.spec.kwargs)
     signature.apply_defaults()
-    row = TASKS[env.spec.entry_point]
-    args = {**row.fixed, **signature.arguments}
-    setup = Setup(env.model, env.dt, env.init_qpos.copy(), env.init_qvel.copy(), args)
+    args = {**TASKS[env.spec.entry_point].fixed, **signature.arguments}
+    return Setup(env.model, env.dt, env.init_qpos.copy(), env.init_qvel.copy(), args)
+
+
+def bind_task(env: Any, num_envs: int) -> tuple[Task, Physics]:
+    """Builds K simulations of the task that `env` is, as for `setup_of`."""
+    setup = setup_of(env)
     # a model file of one's own may use what Batch does not run, such as sleeping bodies
-    needs_loop = args.get("use_contact_forces", False) or "xml_file" in given
+    needs_loop = setup.args.get("use_contact_forces", False) or "xml_file" in env.spec.kwargs
     physics = (LoopPhysics if needs_loop else BatchPhysics)(env.model, num_envs, env.frame_skip)
-    return row.build(setup, physics), physics
+    return TASKS[env.spec.entry_point].build(setup, physics), physics

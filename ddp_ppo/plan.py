@@ -23,7 +23,7 @@ from ddp_ppo.ppo import PPO, resolve_update_backend
 from ddp_ppo.ppo_workers import can_have_worker, shared_shapes, trained_shapes
 from ddp_ppo.protocols import EnvSpec, FloatArray
 from ddp_ppo.rollout import Field, block_bytes, rollout_shapes, slot_name
-from ddp_ppo.run_folder import latest_run, require_writable, run_of_launch
+from ddp_ppo.run_folder import home_of, latest_run, require_writable, run_of_launch
 from ddp_ppo.topology import TrainingTopology, resolve_training_topology
 
 
@@ -185,7 +185,8 @@ def _find_resumed(
             f"init_from={path} would start a new run from its parameters"
         )
     changed = _changed_settings(config, path.parent.parent / "config.yaml")
-    return (path, content), [*skipped, *changed, f"resuming from {path} after round {content['round']}"]
+    copied = [] if home_of(path) else [f"{path} lies in no run folder: the run goes on in a new one"]
+    return (path, content), [*skipped, *changed, *copied, f"resuming from {path} after round {content['round']}"]
 
 
 def _changed_settings(config: Config, effective: Path) -> list[str]:

@@ -28,7 +28,16 @@ from ddp_ppo.ppo_cuda import captured_on
 from ddp_ppo.ppo_epoch import Trained
 from ddp_ppo.ppo_gradient import LossSettings
 from ddp_ppo.ppo_numpy import NumpyUpdate
-from ddp_ppo.ppo_torch import Batch, EpochStats, OptimizerState, TorchUpdate, Update, step_by_step
+from ddp_ppo.ppo_torch import (
+    Batch,
+    EpochStats,
+    OptimizerState,
+    SampleLosses,
+    TorchUpdate,
+    Update,
+    sample_losses,
+    step_by_step,
+)
 from ddp_ppo.ppo_workers import Team
 from ddp_ppo.rollout import Field, Rollout
 from ddp_ppo.seeding import Purpose, stream
@@ -179,6 +188,11 @@ class PPO:
                 ret.reshape(-1),
                 value[:-1].reshape(-1),
             )
+
+    @torch.no_grad()
+    def sample_losses(self, updates: Rollout) -> SampleLosses:
+        """What each sample [N] of a rollout adds to the loss with the parameters of now; to look for a cause."""
+        return sample_losses(self.policy, self._load(updates), loss_settings(self.config))
 
     def _standardized(self, adv: Tensor, ret: Tensor) -> Tensor:
         return standardize(adv, ret) if self.config.normalize_advantages else adv

@@ -70,6 +70,16 @@ class Update(Protocol):
         """One pass over all samples in this order [N], a gradient step every minibatch_size samples."""
 
 
+class SampleLosses(NamedTuple):
+    """Terms of the PPO loss of each sample [n], unweighted, and the ratio that they come from."""
+
+    policy_loss: Tensor
+    value_loss: Tensor
+    entropy: Tensor  # [] for a Gaussian, whose entropy does not depend on the observation
+    ratio: Tensor
+    log_ratio: Tensor
+
+
 class Losses(NamedTuple):
     """Terms of the PPO loss of one mini-batch: the total, and what is reported of it, all scalars."""
 
@@ -82,18 +92,25 @@ class Losses(NamedTuple):
 
 
 def ppo_loss(policy: ActorCritic, batch: Batch, settings: LossSettings) -> Losses:
-    """The clipped surrogate, the (optionally clipped) squared value error and the entropy bonus of a mini-batch [n]."""
-    logp, entropy, value = policy.evaluate(batch.obs, batch.act)
-    log_ratio = (logp - batch.logp).clamp(-LOG_RATIO_MAX, LOG_RATIO_MAX)
-    ratio = log_ratio.exp()
-    clipped_ratio = ratio.clamp(1.0 - settings.clip_range, 1.0 + settings.clip_range)
-    policy_loss = torch.maximum(-batch.adv * ratio, -batch.adv * clipped_ratio).mean()
-    value_loss = value_error(value, batch.value, batch.ret, settings.value_clip_range).mean()
+    """Means over a mini-batch [n] of the clipped surrogate, the squared value error and the entropy bonus."""
+    surrogate, error, entropy, ratio, log_ratio = sample_losses(policy, batch, settings)
+    policy_loss, value_loss = surrogate.mean(), error.mean()
     total = policy_loss + settings.value_coef * value_loss - settings.entropy_coef * entropy.mean()
     with torch.no_grad():
         approx_kl = (ratio - 1.0 - log_ratio).mean()  # Schulman's k3 estimator
         clip_fraction = ((ratio - 1.0).abs() > settings.clip_range).float().mean()
     return Losses(total, policy_loss.detach(), value_loss.detach(), entropy.detach().mean(), approx_kl, clip_fraction)
+
+
+def sample_losses(policy: ActorCritic, batch: Batch, settings: LossSettings) -> SampleLosses:
+    """The clipped surrogate, the (optionally clipped) squared value error of each sample [n], the entropy [n] or []."""
+    logp, entropy, value = policy.evaluate(batch.obs, batch.act)
+    log_ratio = (logp - batch.logp).clamp(-LOG_RATIO_MAX, LOG_RATIO_MAX)
+    ratio = log_ratio.exp()
+    clipped_ratio = ratio.clamp(1.0 - settings.clip_range, 1.0 + settings.clip_range)
+    surrogate = torch.maximum(-batch.adv * ratio, -batch.adv * clipped_ratio)
+    error = value_error(value, batch.value, batch.ret, settings.value_clip_range)
+    return SampleLosses(surrogate, error, entropy, ratio, log_ratio)
 
 
 def value_error(value: Tensor, old_value: Tensor, ret: Tensor, clip_range: float | None) -> Tensor:

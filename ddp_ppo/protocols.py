@@ -46,6 +46,22 @@ class EnvSpec:
     backend: str = "gymnasium"
 
 
+class Column(NamedTuple):
+    """One column of an observation or an action; a text is empty where nothing is known.
+
+    Attributes:
+        name: what tables call it.
+        unit: what a value of 1 is: "rad", "m/s", "120 N m"; "1" for a number without a unit.
+        source: what it is read from or written to, such as "qpos[2]" of MuJoCo's data.
+        frame: where it is measured: "world", an axis, a body.
+    """
+
+    name: str
+    unit: str = ""
+    source: str = ""
+    frame: str = ""
+
+
 class Step(NamedTuple):
     """Result of one `BatchEnv.step`; the arrays belong to the environment and are valid until its next call."""
 

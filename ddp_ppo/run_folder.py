@@ -25,7 +25,7 @@ class RunFolder:
         """Takes the lock of an existing folder.
 
         Raises:
-            ConfigError: another run is alive in it.
+            ConfigError: another run is alive in it, or it cannot be written.
         """
         self.path = path
         self.checkpoints = path / "checkpoints"
@@ -34,7 +34,10 @@ class RunFolder:
         self.model, self.best_model = path / "model.pt", path / "model_best.pt"
         self.latest_model = path.parent / f"model_{config.name}.pt"
         self.latest_best_model = path.parent / f"model_{config.name}_best.pt"
-        self._lock = os.open(path / _LOCK_FILE, os.O_RDWR | os.O_CREAT, 0o644)
+        try:
+            self._lock = os.open(path / _LOCK_FILE, os.O_RDWR | os.O_CREAT, 0o644)
+        except OSError as error:
+            raise ConfigError(f"{path}: this run folder cannot be written: {error.strerror}") from None
         try:
             fcntl.flock(self._lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError:
@@ -53,8 +56,10 @@ class RunFolder:
         """A new folder: an existing one is never written over, the new name gets a number instead.
 
         Raises:
-            ConfigError: the folder cannot be made.
+            ConfigError: the folder cannot be made, or the metrics file that the setting names.
         """
+        if config.metrics_path:
+            _require_file(Path(config.metrics_path))
         output = Path(config.output_dir)
         name = f"{config.name}-{config.run_name or time.strftime('%Y%m%d-%H%M%S')}"
         for attempt in range(1, 1000):
@@ -79,7 +84,7 @@ def require_writable(config: Config) -> None:
     """Finds out, without creating anything, whether the output and metrics paths can be written.
 
     Raises:
-        ConfigError: a part of the path is a file, or the nearest existing folder is not writable.
+        ConfigError: a part of the path is a file or a link to nothing, or the nearest existing folder is not writable.
     """
     places = {"output_dir": Path(config.output_dir)}
     if config.metrics_path:
@@ -92,11 +97,29 @@ def require_writable(config: Config) -> None:
     for key, place in places.items():
         existing = place.absolute()
         while not existing.exists():
+            if existing.is_symlink():
+                target = os.readlink(existing)
+                raise ConfigError(f"{key}: {existing} is a link to {target}, which does not exist; mend or remove it")
             existing = existing.parent
         if not existing.is_dir():
             raise ConfigError(f"{key}: {existing} is a file, so {place} cannot be a folder; choose another path")
         if not os.access(existing, os.W_OK | os.X_OK):
             raise ConfigError(f"{key}: {existing} is not writable; choose another path")
+
+
+def _require_file(path: Path) -> None:
+    """Creates a file that is missing; what a file holds stays as it is."""
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        open(path, "ab").close()
+    except OSError as error:
+        raise ConfigError(f"metrics_path: cannot write {path}: {error.strerror}") from None
+
+
+def home_of(checkpoint: Path) -> Path | None:
+    """The run folder that a checkpoint lies in; None for a file that was copied elsewhere."""
+    folder = checkpoint.parent.parent
+    return folder if checkpoint.parent.name == "checkpoints" and (folder / _LOCK_FILE).exists() else None
 
 
 def launch_name(environ: Mapping[str, str]) -> str:

@@ -51,6 +51,16 @@ class Sampled:
     reward_scale: float
     policy_lag: int
 
+    @property
+    def overlap(self) -> str:
+        """Bodies that overlap at the first reset, in words; empty if none do, and after the first round."""
+        return str(self.stats[0]["overlap"])
+
+    @property
+    def annotate_seconds(self) -> float:
+        """Of the slowest actor."""
+        return float(max(actor["annotate_seconds"] for actor in self.stats))
+
 
 class Sampler:
     """The rollout slots of one learner and the actors that fill them."""
@@ -90,9 +100,10 @@ class Sampler:
         """Where the environments stood after the rollout that was collected last."""
         return self._pool.states if self._states is None else self._states
 
-    def columns_of(self, job: ActorJob, round_index: int) -> Arrays:
+    def columns_of(self, actor_id: int, round_index: int) -> Arrays:
         """An actor's own columns of a round's rollout."""
-        own = slice(job.first_env, job.first_env + job.num_envs)
+        num_envs = self._plan.topology.envs_per_actor
+        own = slice(actor_id * num_envs, (actor_id + 1) * num_envs)
         rollout = self._rollouts[round_index % len(self._rollouts)]
         return {name: array[:, own] for name, array in rollout.arrays.items()}
 

@@ -6,6 +6,7 @@ same numbers without any generator state in a checkpoint. Torch-free.
 
 from __future__ import annotations
 
+import random
 from enum import IntEnum
 
 import numpy as np
@@ -30,6 +31,12 @@ def stream(seed: int, purpose: Purpose, *key: int) -> np.random.Generator:
 def integer_seed(seed: int, purpose: Purpose, *key: int) -> int:
     """A 31-bit seed with this name, for whatever wants an integer (Gymnasium's reset, numpy.random.seed)."""
     return int(_sequence(seed, purpose, key).generate_state(1)[0] >> 1)
+
+
+def seed_global_generators(seed: int) -> None:
+    """For environments that draw from the global generators of `random` and NumPy, which are none of these streams."""
+    random.seed(seed)
+    np.random.seed(seed)
 
 
 def _sequence(seed: int, purpose: Purpose, key: tuple[int, ...]) -> np.random.SeedSequence:

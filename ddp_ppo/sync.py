@@ -118,6 +118,20 @@ def exchange(
     return Outcome(statistics, together, int(stops.max()) or None)
 
 
+def term_names(stats: Sequence[Mapping[str, Any]]) -> list[str]:
+    """The names of the reward's terms in these actors' reports."""
+    return sorted({name for actor in stats for name in actor["reward_terms"]})
+
+
+def reward_metrics(stats: Sequence[Mapping[str, Any]], names: Sequence[str]) -> dict[str, float]:
+    """Means over the actors of these terms of the reward; NaN where none of them has anything finite to report."""
+    metrics = {}
+    for name in names:
+        values = [value for actor in stats if math.isfinite(value := actor["reward_terms"].get(name, math.nan))]
+        metrics[f"reward/{name.removeprefix('reward_')}"] = sum(values) / len(values) if values else math.nan
+    return metrics
+
+
 def _episode_metrics(count: float, return_sum: float, length_sum: float, terminations: float) -> dict[str, float]:
     return {
         "rollout/episodes": count,

@@ -9,8 +9,6 @@ Shapes: T rollout_length, B environments of this learner, D observation size, P 
 from __future__ import annotations
 
 import math
-import os
-import signal
 import time
 from collections.abc import Mapping
 from contextlib import ExitStack
@@ -22,22 +20,37 @@ import numpy as np
 import torch
 
 from ddp_ppo.actor_pool import ActorError, ActorPool
+from ddp_ppo.anomalies import overlap_at_reset
 from ddp_ppo.config import Config
-from ddp_ppo.distributed import Learners
+from ddp_ppo.diagnosis import find_cause
+from ddp_ppo.distributed import CollectiveError, Learners
 from ddp_ppo.episodes import evaluation_seeds
-from ddp_ppo.finite import NonFiniteError
-from ddp_ppo.metrics import Console
+from ddp_ppo.finite import NonFiniteError, first_in_parameters
+from ddp_ppo.metrics import Console, time_metrics
 from ddp_ppo.moments import empty_rms_state
 from ddp_ppo.networks import initial_parameters
 from ddp_ppo.plan import Plan, load_initial, prepare
 from ddp_ppo.ppo import ALONE, NO_TEAM, PPO, Averaging
 from ddp_ppo.ppo_cuda import page_locked
 from ddp_ppo.ppo_workers import Team, trained_of
-from ddp_ppo.recorder import NullRecorder, Recorder
+from ddp_ppo.recorder import FaultRecorder, Recorder
 from ddp_ppo.rollout import SharedBlock
 from ddp_ppo.sampler import Frozen, Sampled, Sampler, actor_jobs
 from ddp_ppo.seeding import Purpose, stream
-from ddp_ppo.sync import Outcome, Statistics, average_optimized, exchange, optimized
+from ddp_ppo.standing import Standing, is_finite, restore_rank
+from ddp_ppo.stopping import CutShort, StopRequest
+from ddp_ppo.sync import (
+    ConsistencyError,
+    Outcome,
+    Statistics,
+    average_optimized,
+    exchange,
+    optimized,
+    reward_metrics,
+    term_names,
+)
+
+_COLLECT_SECONDS = 1.5  # that rank 0 waits for the others' state when a round is cut short
 
 
 @dataclass(frozen=True)
@@ -57,24 +70,6 @@ class TrainingResult:
     eval_return: float = math.nan
     best_return: float = math.nan
     stop_signal: int | None = None
-
-
-class StopRequest:
-    """TERM and INT ask the run to end after the round; a second one ends the process at once."""
-
-    def __init__(self) -> None:
-        self.signal: int | None = None
-        self._previous = {number: signal.signal(number, self._handle) for number in (signal.SIGTERM, signal.SIGINT)}
-
-    def _handle(self, number: int, frame: object) -> None:
-        if self.signal is not None:
-            os._exit(128 + number)  # files only ever get their final names whole, and the actors die with us
-        self.signal = number
-
-    def restore(self) -> None:
-        """Gives the signals back to whoever had them."""
-        for number, handler in self._previous.items():
-            signal.signal(number, handler)
 
 
 def train(config: Config, *, environ: Mapping[str, str], console: Console | None = None) -> TrainingResult:
@@ -98,6 +93,8 @@ def train(config: Config, *, environ: Mapping[str, str], console: Console | None
     try:
         with ExitStack() as stack:
             return _Run(plan, console, stop, stack).loop()
+    except CutShort:  # while the actors were starting
+        return TrainingResult(None, stop_signal=stop.signal)
     finally:
         stop.restore()
 
@@ -108,7 +105,7 @@ class _Run:
     def __init__(self, plan: Plan, console: Console, stop: StopRequest, stack: ExitStack) -> None:
         config, topology = plan.config, plan.topology
         self.plan, self.config, self.stop = plan, config, stop
-        recorder = Recorder(plan, console) if topology.rank == 0 else NullRecorder(console)
+        recorder = (Recorder if topology.rank == 0 else FaultRecorder)(plan, console)
         self.recorder = stack.enter_context(recorder)
         for note in plan.notes:
             self.recorder.say(f"note: {note}")
@@ -124,18 +121,22 @@ class _Run:
         )
         self.sampler = Sampler(plan, self.block, self.pool)
         self.learners = stack.enter_context(Learners(topology, timeout_seconds=config.collective_timeout_seconds))
+        self.recorder.join(self.learners.share(self.recorder.path))
         stack.enter_context(page_locked(self.block.memory, torch.device(topology.device), self.recorder.say))
+        self.terms: list[str] | None = None  # of the reward
         self.round = self.env_steps = 0
         self.elapsed_seconds = self.checkpoint_seconds = 0.0
         self.best_return = self.eval_return = math.nan
         self.statistics = Statistics(empty_rms_state(plan.network.obs_size), empty_rms_state(1))
         self.learner = self._make_learner()
-        self.pool.wait_ready()
+        with stop.cuttable():
+            self.pool.wait_ready()
         if plan.resumed is not None:
             self._restore(plan.resumed[1])
         else:
             self.learners.broadcast(optimized(self.learner))
         self.recorder.open_logs(self.round, self.env_steps)
+        self.kept = self._standing()  # that of the last whole round, for an end in mid-round
 
     def _make_learner(self) -> PPO:
         config, plan = self.config, self.plan
@@ -164,15 +165,31 @@ class _Run:
         )
 
     def loop(self) -> TrainingResult:
+        """All rounds, or those until a stop request."""
+        try:
+            return self._rounds()
+        except CollectiveError as error:
+            if self.stop.is_overdue:  # those that have left were asked to stop as well
+                return self._cut_short()
+            self.recorder.event("collective_error", self.round, str(error), is_shown=False)
+            raise
+        except ConsistencyError as error:
+            self.recorder.event("consistency_error", self.round, str(error), is_shown=False)
+            raise
+        except CutShort:
+            return self._cut_short()
+
+    def _rounds(self) -> TrainingResult:
         """Rounds until the last one or a stop request; the one place that reads like the algorithm."""
         config, plan = self.config, self.plan
         session_start, first_round, first_elapsed = time.perf_counter(), self.round, self.elapsed_seconds
         stop_signal: int | None = None
         while self.round < plan.num_rounds and stop_signal is None:
             started = time.perf_counter()
-            data = self._sample()
-            sampled = time.perf_counter()
-            metrics = self._train(data)
+            with self.stop.cuttable():
+                data = self._sample()
+                sampled = time.perf_counter()
+                metrics = self._train(data)
             trained = time.perf_counter()
             self.round += 1
             outcome = self._sync(data, metrics)
@@ -185,36 +202,64 @@ class _Run:
             self.elapsed_seconds = first_elapsed + ended - session_start
             times = {
                 "sample": sampled - started,
+                "annotate": data.annotate_seconds,
                 "train": trained - sampled,
                 "sync": synced - trained,
                 "record": ended - synced + self.checkpoint_seconds,
                 "round": ended - started + self.checkpoint_seconds,
             }
-            row = self._row(outcome.metrics | evaluation, times, data)
+            done = {"round": float(self.round), "env_steps": float(self.env_steps)}
+            lag = {"rollout/policy_lag": float(data.policy_lag)}
+            steps = config.transitions_per_round(plan.topology.num_learners)
+            timed = time_metrics(outcome.metrics, times, num_steps=steps, elapsed_seconds=self.elapsed_seconds)
+            row = done | outcome.metrics | evaluation | lag | timed
             seconds_left = (ended - session_start) / (self.round - first_round) * (plan.num_rounds - self.round)
             self.recorder.row(row, seconds_left=seconds_left, is_last=is_last)
+            if data.overlap:
+                self.recorder.anomaly(overlap_at_reset(data.overlap), self.round, self.env_steps)
             # After the row: a run that is killed in between goes on from the checkpoint before, and drops the row.
             self.checkpoint_seconds = 0.0
+            self.kept = self._standing()
             if is_last or self.round % config.checkpoint_interval == 0:
                 self._checkpoint()
                 self.checkpoint_seconds = time.perf_counter() - ended
         if self.round == first_round:
             self.recorder.say(f"nothing to do: all {plan.num_rounds} rounds are done")
+        return self._result(stop_signal)
+
+    def _result(self, stop_signal: int | None) -> TrainingResult:
         path = self.recorder.path
         return TrainingResult(path, self.round, self.env_steps, self.eval_return, self.best_return, stop_signal)
 
-    def _require_finite_parameters(self) -> None:
-        """Nothing is sampled, evaluated or saved with a parameter that is not finite."""
-        bad = np.flatnonzero(~np.isfinite(self.learner.policy.flat.data.cpu().numpy()))
-        if len(bad):
-            where = f"rank {self.plan.topology.rank}, round {self.round}: parameter {bad[0]} is not finite"
-            self.recorder.event("non_finite", self.round, where, is_shown=False)
-            raise NonFiniteError(f"{where}; the last checkpoint is intact")
+    def _standing(self) -> Standing:
+        """After the rounds that are done."""
+        own = {"learner": self.learner.state_dict(), "actors": self.sampler.states}
+        done = (self.round, self.env_steps, self.elapsed_seconds)
+        return Standing(*done, *self.statistics, self.best_return, self.eval_return, own)
+
+    def _cut_short(self) -> TrainingResult:
+        """Gives the round up, and saves what every rank had before it where all of them can still say so."""
+        self.pool.close(0.0)
+        self.learners.leave(f"asked to stop by signal {self.stop.signal}")
+        kept = self.kept
+        ranks = self.learners.collect(f"round {kept.round}", kept.own, seconds=_COLLECT_SECONDS) if kept.round else []
+        if ranks and is_finite(ranks):
+            self.recorder.checkpoint(kept.round, kept.content(ranks))
+        self.recorder.event("cut_short", kept.round, f"the stop request has cut round {kept.round + 1} short")
+        self.round, self.env_steps = kept.round, kept.env_steps
+        return self._result(self.stop.signal)
 
     def _frozen(self) -> Frozen:
-        """The policy as it is now, to sample or evaluate with."""
-        self._require_finite_parameters()
-        return Frozen(self.learner.policy.flat.data.cpu().numpy(), self.statistics.obs, self.statistics.returns)
+        """The policy as it is now, to sample, evaluate or save; none of it with a parameter that is not finite."""
+        parameters = np.array(self.learner.policy.flat.data.cpu().numpy())
+        if bad := first_in_parameters(self.plan.network, parameters):
+            raise self._non_finite(f"after round {self.round}: the parameter {bad}")
+        return Frozen(parameters, self.statistics.obs, self.statistics.returns)
+
+    def _non_finite(self, what: str) -> NonFiniteError:
+        where = f"rank {self.plan.topology.rank}, {what}"
+        self.recorder.event("non_finite", self.round, where, is_shown=False)
+        return NonFiniteError(f"{where}; the last checkpoint is intact")
 
     def _sample(self) -> Sampled:
         """This round's rollout; where an actor fails for good, what was learned is saved before the run ends."""
@@ -223,7 +268,7 @@ class _Run:
         except ActorError as error:
             self.recorder.event("actor_error", self.round, str(error).splitlines()[0], is_shown=False)
             if error.where is not None and error.state is not None:
-                columns = self.sampler.columns_of(error.job, self.round)
+                columns = self.sampler.columns_of(error.job.actor_id, self.round)
                 self.recorder.evidence(error.state, columns, error.where, self.round)
             if self.round and self.plan.topology.num_learners == 1:  # several would have to gather
                 self._checkpoint()
@@ -236,10 +281,18 @@ class _Run:
                 data.rollout, round_index=self.round, num_rounds=self.plan.num_rounds, reward_scale=data.reward_scale
             )
         except NonFiniteError as error:
-            where = f"rank {self.plan.topology.rank}, round {self.round + 1}: {error}"
-            self.recorder.event("non_finite", self.round, where, is_shown=False)
-            raise NonFiniteError(f"{where}; the last checkpoint is intact") from None
+            raise self._explained(data, str(error)) from None
         return metrics
+
+    def _explained(self, data: Sampled, seen: str) -> NonFiniteError:
+        """The error of an update, with the first cause of what it has seen, and evidence of it."""
+        words, where = find_cause(self.learner, data.rollout, seen)
+        if where is not None:
+            actor_id, env = divmod(where.env, self.plan.topology.envs_per_actor)
+            words = f"actor {actor_id}: {words}"
+            columns, state = self.sampler.columns_of(actor_id, self.round), self.kept.own["actors"][actor_id]
+            self.recorder.evidence(state, columns, where._replace(env=env)._asdict(), self.round)
+        return self._non_finite(f"round {self.round + 1}: {words}")
 
     def _sync(self, data: Sampled, metrics: dict[str, float]) -> Outcome:
         """Averages parameters where due, and merges the round of all learners."""
@@ -251,6 +304,9 @@ class _Run:
             average_optimized(self.learner, self.learners)
         seconds = [actor["sample_seconds"] + actor["annotate_seconds"] for actor in data.stats]
         metrics["time/idle_seconds"] = max(seconds) - sum(seconds) / len(seconds)
+        if self.terms is None:  # in its first round every rank learns what rank 0 calls them
+            self.terms = self.learners.share(term_names(data.stats))
+        metrics |= reward_metrics(data.stats, self.terms)
         return exchange(
             self.learners,
             self.learner,
@@ -269,7 +325,13 @@ class _Run:
         if not is_due or self.plan.topology.rank != 0:
             return result
         now = self._frozen()
-        episodes = self.sampler.evaluate(evaluation_seeds(self.config.seed, self.config.eval_episodes), now)
+        seeds = evaluation_seeds(self.config.seed, self.config.eval_episodes)
+        try:
+            with self.stop.cuttable():
+                episodes = self.sampler.evaluate(seeds, now)
+        except CutShort:  # the round itself is whole
+            self.pool.close(0.0)
+            return result
         returns = np.array([episode.episode_return for episode in episodes])
         self.eval_return = float(returns.mean())
         is_best = math.isnan(self.best_return) or self.eval_return > self.best_return
@@ -285,72 +347,14 @@ class _Run:
         length = float(np.mean([episode.length for episode in episodes]))
         return dict(zip(result, (self.eval_return, float(returns.std()), length), strict=True))
 
-    def _row(self, metrics: dict[str, float], times: dict[str, float], data: Sampled) -> dict[str, float]:
-        """What is written down of a round."""
-        annotate = max(actor["annotate_seconds"] for actor in data.stats)
-        split = {
-            "sample": max(0.0, times["sample"] - annotate),  # with overlap most of it passes unseen
-            "annotate": annotate,
-            "transfer": metrics.pop("time/transfer_seconds"),
-            "train": times["train"],
-            "sync": times["sync"],
-            "record": times["record"],
-            "idle": metrics.pop("time/idle_seconds"),
-            "round": times["round"],
-        }
-        split["train"] -= split["transfer"]
-        steps = self.config.transitions_per_round(self.plan.topology.num_learners)
-        return {
-            "round": float(self.round),
-            "env_steps": float(self.env_steps),
-            **metrics,
-            "rollout/policy_lag": float(data.policy_lag),
-            "time/steps_per_second": steps / times["round"],
-            "time/elapsed_seconds": self.elapsed_seconds,
-            **{f"time/{name}_seconds": value for name, value in split.items()},
-        }
-
     def _checkpoint(self) -> None:
         """Gathers every rank's state and has it written as one file."""
-        self._require_finite_parameters()
-        ranks = self.learners.gather({"learner": self.learner.state_dict(), "actors": self.sampler.states})
-        content = {
-            "env_steps": self.env_steps,
-            "elapsed_seconds": self.elapsed_seconds,
-            "obs_rms_state": self.statistics.obs,
-            "return_rms_state": self.statistics.returns,
-            "best_return": self.best_return,
-            "eval_return": self.eval_return,
-            "ranks": ranks,
-        }
-        self.recorder.checkpoint(self.round, content)
+        self._frozen()
+        self.recorder.checkpoint(self.round, self.kept.content(self.learners.gather(self.kept.own)))
 
     def _restore(self, content: dict[str, Any]) -> None:
-        """Continues from a checkpoint; a rank that it does not know starts from rank 0's parameters.
-
-        Environments go on in mid-episode where their state was saved for the same number of environments.
-        """
-        topology, ranks = self.plan.topology, content["ranks"]
-        own = ranks[topology.rank] if topology.rank < len(ranks) else ranks[0]
-        learner = {**own["learner"]}
-        for name in ("parameters", "exp_avg", "exp_avg_sq"):
-            learner[name] = torch.from_numpy(learner[name])
-        if self.learner.load_state_dict(learner):
-            self.recorder.say("note: log_std of the checkpoint was outside its range and has been brought back")
-        actors = [state for rank in ranks for state in rank["actors"]]
-        first = topology.rank * topology.num_actors
-        has_same_shape = len(actors) == topology.num_learners * topology.num_actors and all(
-            len(state["episode_return"]) == topology.envs_per_actor for state in actors
-        )
-        if not has_same_shape or content["env"]["backend"] != self.plan.env.backend:
-            self.recorder.say("note: the checkpoint has other actors, environments or backend; episodes start anew")
-        else:
-            self.pool.restore(actors[first : first + topology.num_actors])
-            if actors[0]["env"] is None:
-                self.recorder.say(
-                    "note: this environment cannot be saved (no get_state and set_state): episodes start anew, and the "
-                    "run will not equal an unbroken one"
-                )
+        """Continues from a checkpoint."""
+        restore_rank(content, self.plan, self.learner, self.pool, self.recorder.say)
         self.statistics = Statistics(content["obs_rms_state"], content["return_rms_state"])
         self.round, self.env_steps = content["round"], content["env_steps"]
         self.elapsed_seconds = content["elapsed_seconds"]

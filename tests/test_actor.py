@@ -11,6 +11,7 @@ import numpy as np
 
 from ddp_ppo.actor import Actor
 from ddp_ppo.config import Config
+from ddp_ppo.finite import NonFiniteError
 from ddp_ppo.networks import initial_parameters
 from tests import fixtures
 from tests.process import actor_jobs
@@ -223,6 +224,35 @@ class RolloutTest(ActorTestCase):
                     for part in ("environment 2", "step 6", what):
                         self.assertIn(part, str(caught.exception))
 
+    def failure(self, name, *, break_it=lambda arrays: None, **options):
+        """What a rollout says that meets a value which is not finite."""
+        arrays, actor = self.actor(name, **options)
+        break_it(arrays)
+        with self.assertRaises(NonFiniteError) as caught:
+            actor.sample(0)
+        return str(caught.exception), caught.exception.where
+
+    def test_a_state_that_is_not_finite_is_named_by_its_joint(self):
+        with self.assertLogs(level="WARNING"):  # MuJoCo's own
+            words, where = self.failure(
+                "tests.long.mujoco_environments:BrokenState-v0", num_envs=2, env_kwargs={"at": 6}
+            )
+        expected = "the simulation state of environment 0 is nan in step 6 of the rollout: qpos[2] of joint rooty"
+        self.assertEqual(words, f"{expected}; seen in the observation, column 1")
+        self.assertEqual((where["stage"], where["step"]), ("simulation state", 6))
+
+    def test_a_published_parameter_that_is_not_finite_is_named_and_not_the_action(self):
+        def break_it(arrays):
+            arrays["parameters"][0] = np.nan
+
+        words, where = self.failure("Echo", hidden_sizes=(8,), break_it=break_it)
+        self.assertEqual((words, where), ("the parameter actor.0.weight[0, 0] is nan, as it was published", None))
+
+    def test_bodies_that_overlap_at_the_first_reset_are_told_once(self):
+        _, actor = self.actor("tests.long.mujoco_environments:Sunk-v0")
+        self.assertRegex(actor.sample(0)["overlap"], "overlap by 0.* m after a reset")
+        self.assertEqual(actor.sample(1)["overlap"], "")
+
     def test_another_environment_than_the_learner_s_is_refused(self):
         _, (job,) = self.jobs()
         with self.assertRaisesRegex(ValueError, "actor 0 built .*obs_size=1,.*its learner .*obs_size=5"):
@@ -370,6 +400,12 @@ class SaveTest(ActorTestCase):
 
 
 class EvaluateTest(ActorTestCase):
+    def test_it_shows_its_progress(self):
+        arrays, actor = self.actor("Count", env_kwargs={"length": 30})
+        actor.sample(0)
+        actor.evaluate([1, 2])
+        self.assertEqual(arrays["progress"].tolist(), [30])
+
     def test_it_leaves_the_rollouts_as_they_were(self):  # O-28
         def rollouts(has_evaluations):
             options = {"num_envs": 2, "env_kwargs": {"shift": 100.0, "shift_from": 2}, "normalize_obs": True}

@@ -23,7 +23,18 @@ TIMEOUT_SECONDS = 30.0
 
 
 class PoolTestCase(unittest.TestCase):
-    def pool(self, name, *, num_actors=2, num_envs=2, length=8, env_kwargs=None, pool_settings=None, **changes):
+    def pool(
+        self,
+        name,
+        *,
+        num_actors=2,
+        num_envs=2,
+        length=8,
+        env_kwargs=None,
+        pool_settings=None,
+        learner_threads=None,
+        **changes,
+    ):
         """The block's arrays and a pool of ready actors in an environment of tests/fixtures.py."""
         config = Config(
             env_id=name if "-" in name else f"tests.fixtures:{name}-v0",
@@ -32,6 +43,7 @@ class PoolTestCase(unittest.TestCase):
             envs_per_actor=num_envs,
             rollout_length=length,
             hidden_sizes=(8,),
+            learner_threads=learner_threads,
         )
         block, jobs = actor_jobs(config)
         self.addCleanup(block.close)
@@ -155,6 +167,36 @@ class FailuresTest(PoolTestCase):
         pool.close()
         self.assertEqual(multiprocessing.active_children(), [])
         self.assertLess(time.monotonic() - started, 3.0 + 10.0)
+
+    def test_an_evaluation_that_hangs_is_given_up_at_the_same_limit(self):
+        settings = {"timeout_seconds": 3.0}
+        # Environments 0 and 1 are trained in, 2 to 6 evaluated in.
+        options = {"how": "hang", "at": 3, "number": 2}
+        _, pool = self.pool("Misbehaving", num_actors=1, env_kwargs=options, pool_settings=settings)
+        pool.sample(0)
+        with self.assertRaises(ActorError) as caught:
+            pool.evaluate([1])
+        self.assertRegex(str(caught.exception), r"actor 0 of rank 0 .*step 3\).*while evaluating.*_timeout_seconds=3")
+
+    def test_an_evaluation_whose_steps_keep_coming_may_take_longer_than_the_limit(self):
+        name, options = "tests.long.environments:Slow-v0", {"seconds": 0.06, "length": 12, "always": True}
+        _, pool = self.pool(name, num_actors=1, num_envs=1, env_kwargs=options)
+        pool._timeout = 0.9  # 5 environments x 12 steps take 3.6 s
+        started = time.monotonic()
+        self.assertEqual([episode.length for episode in pool.evaluate([1])], [12])
+        self.assertGreater(time.monotonic() - started, 3.0)
+
+    def test_an_assistant_that_hangs_is_named_as_such(self):
+        told = []
+        settings = {"max_restarts": 1, "on_restart": told.append}
+        _, pool = self.pool("Count", pool_settings=settings, learner_threads=2)
+        pool.begin_assist()  # it waits for an epoch that never begins
+        self.assertFalse(pool.is_assistant_lost(TIMEOUT_SECONDS - 1.0))
+        self.assertTrue(pool.is_assistant_lost(TIMEOUT_SECONDS + 1.0))
+        pool.replace_assistant()
+        (message,) = told
+        self.assertRegex(message, "actor 0 of rank 0 .*while assisting the learner within actor_timeout_seconds=30")
+        self.assertNotIn("SIGKILL", message)
 
     def test_an_environment_that_fails_to_start_in_an_actor_is_shown(self):
         with self.assertRaisesRegex(ActorError, r"while starting: .*no licence-4711"):

@@ -122,6 +122,40 @@ class WatchTest(unittest.TestCase):
         self.assertTrue(event.advice)
 
 
+class RewardTermsTest(unittest.TestCase):
+    def rows(self, forward, survive, returns):
+        """50 rounds in which terms and return go from the first value to the second, then 25 that stay there."""
+        shares = [min(1.0, i / 50) for i in range(75)]
+
+        def between(pair, share):
+            return pair[0] + (pair[1] - pair[0]) * share
+
+        names = ("reward/forward", "reward/survive", "rollout/episode_return_mean")
+        return [
+            {name: between(pair, share) for name, pair in zip(names, (forward, survive, returns), strict=True)}
+            for share in shares
+        ]
+
+    def test_a_term_that_halves_while_the_return_rises_is_told(self):
+        # The hopper that has learnt to stand still: longer episodes, no way forward.
+        self.assertEqual(events(self.rows((0.8, 0.0), (1.0, 1.0), (60.0, 300.0))), ["fallen_term"])
+
+    def test_terms_that_rise_or_returns_that_do_not_are_silent(self):
+        self.assertEqual(events(self.rows((0.8, 1.6), (1.0, 1.0), (60.0, 300.0))), [])
+        self.assertEqual(events(self.rows((0.8, 0.0), (1.0, 1.0), (300.0, 300.0))), [])
+
+    def test_costs_and_terms_that_hardly_count_are_silent(self):
+        self.assertEqual(events(self.rows((-0.1, -0.6), (1.0, 1.0), (60.0, 300.0))), [])
+        self.assertEqual(events(self.rows((0.05, 0.0), (1.0, 1.0), (60.0, 300.0))), [])
+
+    def test_the_event_names_the_term_and_both_changes(self):
+        watch = Watch()
+        seen = [
+            event for row in self.rows((0.8, 0.0), (1.0, 1.0), (60.0, 300.0)) for event in watch.update(HEALTHY | row)
+        ]
+        self.assertRegex(seen[0].seen, r"^reward/forward 0\.\d+ -> 0\.\d+, training return \d+\.\d -> \d+\.\d$")
+
+
 class IdleActorsTest(unittest.TestCase):
     def test_actors_that_wait_long_for_the_slowest_are_reported_after_30_rounds(self):
         waiting = {"time/idle_seconds": 0.02}

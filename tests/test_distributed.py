@@ -132,6 +132,52 @@ except CollectiveError as error:
 """
 
 
+# Rank 1 leaves with an error before the call in which rank 0 waits for it; before that rank 0's value is shared.
+LEAVE = """
+seen["shared"] = []
+try:
+    with Learners(topology, timeout_seconds=60) as learners:
+        seen["shared"].append(learners.share({"folder": f"of rank {rank}"}))
+        if rank == 1:
+            (folder / "1.json").write_text(json.dumps(seen))
+            raise ValueError("boom-17\\nand more")
+        start = time.monotonic()
+        learners.average(torch.zeros(3))
+except CollectiveError as error:
+    seen |= {"error": str(error), "seconds": time.monotonic() - start}
+except ValueError:
+    time.sleep(3)  # its process lives on for a while: what counts is that it has left
+    os._exit(0)
+finish()
+"""
+
+# Rank 1 stops itself; torchrun would wait 30 s for it.
+STOPPED = """
+import signal
+with Learners(topology, timeout_seconds=3) as learners:
+    learners.average(torch.zeros(3))
+    if rank == 1:
+        os.kill(os.getpid(), signal.SIGSTOP)
+    try:
+        learners.average(torch.zeros(3))
+    except CollectiveError as error:
+        print(error, flush=True)
+        os._exit(1)
+"""
+
+# Both leave in mid-round; then rank 0 collects what rank 1 has said, and what it will never say.
+CUT = """
+with Learners(topology, timeout_seconds=60) as learners:
+    learners.leave("asked to stop")
+    seen["ranks"] = learners.collect("round 7", {"rank": rank, "array": np.full(2, rank)}, seconds=30.0)
+    seen["ranks"] = [[one["rank"], one["array"].tolist()] for one in seen["ranks"]]
+    start = time.monotonic()
+    seen["late"] = learners.collect("round 8", rank, seconds=1.0) if rank == 0 else []
+    seen["seconds"] = time.monotonic() - start
+finish()
+"""
+
+
 def run_two(script):
     """Runs HEAD and a script as two processes of torchrun; what the ranks saw, in their order."""
     with tempfile.TemporaryDirectory(prefix="ddp_ppo_test_") as name:
@@ -229,15 +275,44 @@ class TwoLearnersTest(unittest.TestCase):
         self.assertGreater(self.both("moved"), 1e-4)
 
     def test_learner_notices_at_once_that_another_one_is_gone(self):  # C14
-        self.assertIn("another learner is gone", self.ranks[0]["error"])
+        self.assertIn("rank 1 is gone", self.ranks[0]["error"])
         self.assertLess(self.ranks[0]["seconds"], 30)  # the limit is 60 s
 
 
 class LateLearnerTest(unittest.TestCase):
     def test_learner_that_waits_in_vain_gives_up_after_the_limit(self):  # C14
         (seen,) = run_two(LATE)
-        self.assertRegex(seen["error"], "rank 0: all_reduce failed.*collective_timeout_seconds")
+        self.assertRegex(
+            seen["error"], r"rank 0: all_reduce failed \(collective_timeout_seconds=3\): rank 1 has not come"
+        )
         self.assertTrue(2.5 <= seen["seconds"] < 30)
+
+
+class LeavingTest(unittest.TestCase):
+    @classmethod
+    def setUpClass(cls):
+        cls.left, cls.cut = run_two(LEAVE), run_two(CUT)
+
+    def test_everyone_has_rank_0_s_value(self):
+        self.assertEqual([seen["shared"] for seen in self.left], [[{"folder": "of rank 0"}]] * 2)
+
+    def test_a_learner_that_left_with_an_error_is_named_with_its_cause_at_once(self):  # C14
+        self.assertRegex(self.left[0]["error"], "rank 0: all_reduce failed .*: rank 1 has left: boom-17: ")
+        self.assertLess(self.left[0]["seconds"], 2.5)  # the other process lives for 3 s
+
+    def test_what_all_have_said_can_be_collected_without_a_collective(self):
+        self.assertEqual([seen["ranks"] for seen in self.cut], [[[0, [0, 0]], [1, [1, 1]]], []])
+
+    def test_what_one_has_not_said_is_not_waited_for(self):
+        self.assertEqual(self.cut[0]["late"], [])
+        self.assertTrue(0.9 <= self.cut[0]["seconds"] < 10)
+
+
+class StoppedLearnerTest(unittest.TestCase):
+    def test_a_learner_that_is_stopped_is_named_and_killed_when_the_time_is_over(self):  # C14
+        with self.assertRaisesRegex(AssertionError, r"exit code 1\n") as caught:
+            run_two(STOPPED)
+        self.assertRegex(str(caught.exception), r"rank 0: all_reduce failed .*: rank 1 was stopped \(SIGSTOP\)")
 
 
 if __name__ == "__main__":

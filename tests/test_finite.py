@@ -6,7 +6,15 @@ import unittest
 import numpy as np
 import torch
 
-from ddp_ppo.finite import NotFinite, first_in_annotations, first_in_steps
+from ddp_ppo.finite import (
+    SIMULATION_STATE,
+    NotFinite,
+    first_in_annotations,
+    first_in_parameters,
+    first_in_rollout,
+    first_in_steps,
+)
+from ddp_ppo.networks import NetworkSpec
 from ddp_ppo.ppo import standardize
 
 T, K, D, A = 6, 3, 4, 2
@@ -89,6 +97,45 @@ class AnnotationsTest(unittest.TestCase):
 
     def test_fields_that_a_learner_does_not_have_are_left_out(self):
         self.assertIsNone(first_in_annotations({"value": np.zeros((T + 1, K), np.float32)}))
+
+
+class RolloutTest(unittest.TestCase):
+    def test_steps_come_before_what_is_computed_from_them(self):
+        self.assertEqual(first_in_rollout(columns(reward=(5, 0), adv=(0, 0))).stage, "reward")
+        self.assertEqual(first_in_rollout(columns(adv=(0, 0))).stage, "advantage")
+        self.assertIsNone(first_in_rollout(columns()))
+
+
+class WordsTest(unittest.TestCase):
+    def test_they_hold_the_place_and_the_names_that_are_known(self):
+        bad = NotFinite("observation", 1, 4, 2, "nan")
+        expected = "the observation of environment 9 is nan in step 4 of the rollout, column 2"
+        self.assertEqual(bad.words(8), expected)
+        self.assertEqual(bad._replace(name="cfrc_ext[3]").words(8), f"{expected} (cfrc_ext[3])")
+
+    def test_the_state_of_a_simulation_says_where_it_was_seen(self):
+        bad = NotFinite(SIMULATION_STATE, 1, 4, 2, "nan", "qpos[2] of joint rooty")
+        expected = "the simulation state of environment 1 is nan in step 4 of the rollout: qpos[2] of joint rooty"
+        self.assertEqual(bad.words(), f"{expected}; seen in the observation, column 2")
+        self.assertEqual(bad._replace(column=None).words(), f"{expected}; seen in the reward")
+
+
+class ParametersTest(unittest.TestCase):
+    def test_the_first_one_is_named_as_in_a_state_dict(self):
+        network = NetworkSpec(D, "gaussian", A, (5,), "tanh")
+        # The actor's block [5, 5] is its weight [5, 4] transposed over its bias; then [6, 2], log_std [2], the critic.
+        for place, expected in {
+            0: "actor.0.weight[0, 0]",
+            7: "actor.0.weight[2, 1]",
+            24: "actor.0.bias[4]",
+            25: "actor.2.weight[0, 0]",
+            38: "log_std[1]",
+            39: "critic.0.weight[0, 0]",
+        }.items():
+            flat = np.zeros(network.num_parameters, np.float32)
+            self.assertEqual(first_in_parameters(network, flat), "")
+            flat[place] = -np.inf
+            self.assertEqual(first_in_parameters(network, flat), f"{expected} is -inf")
 
 
 class StandardizedTest(unittest.TestCase):

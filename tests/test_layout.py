@@ -15,15 +15,16 @@ LAYERS = [
         "__main__ check evaluate play export report compare bench",
         "trainer",
         "sync recorder",
-        "sampler",
+        "sampler diagnosis standing",
         "plan evidence",
-        "models warm_start",
+        "models parity warm_start",
         "ppo ppo_torch ppo_cuda ppo_numpy disco actor actor_pool distributed checkpoint metrics run_folder",
         "policy numpy_policy ppo_workers ppo_epoch",
-        "finite ppo_gradient networks rollout annotate episodes step_loop",
-        "envs catch gymnasium_env mujoco_env mujoco_tasks mujoco_v4 mujoco_v5 mujoco_parts mujoco_physics mujoco_clock",
-        "anomalies events processes env_spaces env_state env_errors",
-        "gae moments distributions scores seeding config topology protocols __init__",
+        "finite env_insight ppo_gradient networks rollout annotate episodes step_loop",
+        "envs env_columns catch gymnasium_env mujoco_env mujoco_columns mujoco_tasks mujoco_v4 mujoco_v5 mujoco_parts "
+        "mujoco_physics mujoco_clock",
+        "anomalies events processes siblings stopping env_spaces env_state env_errors",
+        "gae moments distributions scores seeding config topology protocols run_policy __init__",
     )
 ]
 DISCO_LAYERS = [  # the same inside the subpackage

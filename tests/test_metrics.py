@@ -14,7 +14,8 @@ from pathlib import Path
 import numpy as np
 from tensorboard.backend.event_processing.event_accumulator import EventAccumulator
 
-from ddp_ppo.metrics import Console, CsvLog, TensorBoardLog, progress_line
+from ddp_ppo.config import ConfigError
+from ddp_ppo.metrics import Console, CsvLog, TensorBoardLog, progress_line, time_metrics
 
 logging.getLogger("tensorboard").setLevel(logging.ERROR)  # it warns of every resume that it finds
 
@@ -100,6 +101,13 @@ class CsvTest(FolderTestCase):
         self.log([6], after_round=5)
         self.assertEqual(self.rounds(), ["6"])
 
+    def test_a_file_that_is_no_text_is_refused_on_a_resume_and_left_alone(self):
+        content = b"round,train/value_loss\n1,0.\xff\n"
+        self.path.write_bytes(content)
+        with self.assertRaisesRegex(ConfigError, f"^{self.path}: no metrics file to go on with"):
+            self.log([2], after_round=1)
+        self.assertEqual(self.path.read_bytes(), content)
+
     def test_missing_folders_are_made(self):
         self.path = self.folder / "a" / "b" / "metrics.csv"
         self.log([1])
@@ -153,6 +161,25 @@ class TensorBoardTest(FolderTestCase):
         log.close()
         (event,) = self.read().Tensors("config")
         self.assertEqual(event.tensor_proto.string_val[0].decode(), "seed: 1 ö")
+
+
+class TimeMetricsTest(unittest.TestCase):
+    def test_no_second_counts_twice(self):
+        metrics = {"a": 1.0, "time/transfer_seconds": 0.5, "time/idle_seconds": 0.25}
+        seconds = {"sample": 4.0, "annotate": 1.0, "train": 3.0, "sync": 0.5, "record": 2.5, "round": 10.0}
+        found = time_metrics(metrics, seconds, num_steps=640, elapsed_seconds=70.0)
+        self.assertEqual(metrics, {"a": 1.0})
+        split = {"sample": 3.0, "annotate": 1.0, "transfer": 0.5, "train": 2.5, "sync": 0.5, "record": 2.5}
+        expected = {f"time/{name}_seconds": value for name, value in {**split, "idle": 0.25, "round": 10.0}.items()}
+        expected |= {"time/steps_per_second": 64.0, "time/elapsed_seconds": 70.0}
+        self.assertEqual(found, expected)
+        self.assertEqual(sum(split.values()), seconds["round"])
+
+    def test_annotation_that_overlaps_training_leaves_no_negative_time(self):
+        metrics = {"time/transfer_seconds": 0.0, "time/idle_seconds": 0.0}
+        seconds = {"sample": 0.1, "annotate": 1.0, "train": 3.0, "sync": 0.0, "record": 0.0, "round": 3.1}
+        found = time_metrics(metrics, seconds, num_steps=1, elapsed_seconds=0.0)
+        self.assertEqual(found["time/sample_seconds"], 0.0)
 
 
 class ConsoleTest(unittest.TestCase):

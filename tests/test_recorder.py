@@ -1,5 +1,6 @@
 """What rank 0 writes down, and that a disk which takes nothing more costs a warning and not the run."""
 
+import dataclasses
 import io
 import json
 import math
@@ -11,16 +12,18 @@ from pathlib import Path
 
 import numpy as np
 
+from ddp_ppo.anomalies import overlap_at_reset
 from ddp_ppo.checkpoint import find_checkpoint
-from ddp_ppo.config import load_config
+from ddp_ppo.config import ConfigError, load_config
 from ddp_ppo.metrics import Console
 from ddp_ppo.moments import empty_rms_state
 from ddp_ppo.plan import prepare
-from ddp_ppo.recorder import NullRecorder, Recorder
+from ddp_ppo.recorder import FaultRecorder, Recorder
 from ddp_ppo.sampler import Frozen
 from tests.long.mounts import can_mount
 from tests.process import ROOT, TINY, FolderTestCase, Program, files_in, read_csv
 from tests.test_anomalies import HEALTHY, SETTLED
+from tests.test_trainer import scalars
 
 MOUNTS = ROOT / "tests" / "long" / "mounts.py"
 TIMES = ("round", "sample", "train", "sync", "record")
@@ -58,6 +61,7 @@ class RecorderTest(FolderTestCase):
         self.recorder.event("actor_restart", 3, "actor 1 was killed")
         (event,) = self.events()
         self.assertEqual((event["event"], event["round"], event["what"]), ("actor_restart", 3, "actor 1 was killed"))
+        self.assertEqual(event["rank"], 0)
         self.assertIn("note: actor 1 was killed", self.console.getvalue())
 
     def test_an_anomaly_reaches_terminal_and_file_once(self):
@@ -73,15 +77,45 @@ class RecorderTest(FolderTestCase):
         self.assertEqual([line["round"] for line in read_csv(self.home / "metrics.csv")], ["1", "2"])
         self.assertEqual(self.console.getvalue().count("round "), 2)
 
-    def test_other_ranks_write_nothing_and_show_events(self):
+    def other(self, console):
+        """The recorder of rank 1."""
+        topology = dataclasses.replace(self.plan.topology, rank=1)
+        return FaultRecorder(dataclasses.replace(self.plan, topology=topology), Console(console))
+
+    def test_other_ranks_write_faults_alone_to_the_same_files_and_show_them(self):
         console = io.StringIO()
-        with NullRecorder(Console(console)) as recorder:
+        before = files_in(self.home)
+        columns = {name: np.zeros((5, 2)) for name in ("obs", "act", "reward")}
+        where = {"stage": "reward", "env": 1, "step": 3, "column": None, "value": "nan", "name": ""}
+        with self.other(console) as recorder:
+            recorder.join(self.home)
             recorder.open_logs(0, 0)
             recorder.row(row(1), seconds_left=1.0, is_last=False)
             recorder.checkpoint(1, {})
             recorder.say("hello")
             recorder.event("non_finite", 1, "what happened")
+            recorder.evidence({"env": None}, columns, where, 1)
+            self.assertIsNone(recorder.path)
+        (event,) = self.events()
+        self.assertEqual((event["rank"], event["what"]), (1, "what happened"))
+        self.assertEqual(files_in(self.home) - before, {"evidence_0000002_rank_1.pt"})
+        lines = console.getvalue().splitlines()
+        self.assertEqual(lines[0], "note: what happened")
+        self.assertRegex(lines[1], "evidence_0000002_rank_1.pt")
+
+    def test_a_rank_that_knows_no_run_folder_shows_faults_all_the_same(self):
+        console = io.StringIO()
+        with self.other(console) as recorder:
+            recorder.join(self.folder / "of another node")
+            recorder.event("non_finite", 1, "what happened")
+            recorder.evidence({"env": None}, {}, {}, 1)
         self.assertEqual(console.getvalue(), "note: what happened\n")
+
+    def test_bodies_that_overlap_are_an_anomaly(self):
+        self.recorder.anomaly(overlap_at_reset("world and torso overlap by 0.500 m after a reset"), 1, 64)
+        (event,) = self.events()
+        self.assertEqual((event["event"], event["rule"]), ("anomaly", "overlap_at_reset"))
+        self.assertIn("look: round 1: overlap_at_reset: world and torso", self.console.getvalue())
 
     def test_a_checkpoint_that_cannot_be_written_is_one_warning_and_the_last_good_one_stays(self):
         state = {"ranks": [], "values": np.arange(3.0)}
@@ -129,6 +163,29 @@ class RecorderTest(FolderTestCase):
                 path.rmdir()
         self.assertEqual({name: (self.home / name).read_bytes() for name in before}, before)
         self.assertEqual(len(self.warnings()), 2)
+
+
+class UnusableFilesTest(FolderTestCase):
+    """What is found out when the files are opened is one line for the user."""
+
+    def opened(self, *words, spoil=lambda home: None):
+        """Opens the logs of a run that resumes."""
+        config = self.config("tiny", TINY)
+        settings = load_config(config, (f"output_dir={self.folder / self.id()}", "run_name=a", *words))
+        with Recorder(prepare(settings, environ={}), Console(io.StringIO())) as recorder:
+            spoil(recorder.path)
+            recorder.open_logs(3, 192)
+
+    def test_a_metrics_file_that_is_no_text_is_named(self):
+        def spoil(home):
+            (home / "metrics.csv").write_bytes(b"round,a\n1,\xff\n")
+
+        with self.assertRaisesRegex(ConfigError, r"a/metrics.csv: no metrics file to go on with \(.*0xff"):
+            self.opened(spoil=spoil)
+
+    def test_a_file_that_cannot_be_opened_is_named(self):
+        with self.assertRaisesRegex(ConfigError, "files cannot be opened: File exists: .*tensorboard"):
+            self.opened(spoil=lambda home: (home / "tensorboard").touch())
 
 
 class RunTest(FolderTestCase):
@@ -193,6 +250,9 @@ class FullDiskTest(FolderTestCase):
             last = rounds()
             program.wait_until(lambda: find_checkpoint(inside() / "tiny-a")[1]["round"] > last, "a new checkpoint")
             cls.saved_again = find_checkpoint(inside() / "tiny-a")[1]["round"]
+            program.wait_until(lambda: len([*(inside() / "tiny-a/tensorboard").iterdir()]) > 1, "another event file")
+            last = rounds()
+            program.wait_until(lambda: rounds() > last, "one more round")
             for pid in program.alive():
                 if str(ROOT / "train.py").encode() in Path(f"/proc/{pid}/cmdline").read_bytes().split(b"\0")[1:2]:
                     os.kill(pid, signal.SIGTERM)
@@ -220,6 +280,11 @@ class FullDiskTest(FolderTestCase):
             self.assertNotIn(None, line)
             self.assertNotIn(None, line.values())
             self.assertTrue(all(cell == "" or math.isfinite(float(cell)) for cell in line.values()))
+
+    def test_tensorboard_goes_on_when_there_is_room_again(self):
+        steps = [step for step, _ in scalars(self.copy / "tiny-a" / "tensorboard")["env_steps"]]
+        self.assertGreater(steps[-1], 64 * self.saved_again)
+        self.assertEqual(steps, sorted(set(steps)))
 
     def test_nothing_half_written_is_left(self):
         self.assertFalse([name for name in files_in(self.copy) if name.endswith(".tmp")])

@@ -8,7 +8,7 @@ import unittest
 from pathlib import Path
 
 from ddp_ppo.config import Config, ConfigError
-from ddp_ppo.run_folder import RunFolder, latest_run, require_writable
+from ddp_ppo.run_folder import RunFolder, home_of, latest_run, require_writable
 from tests.process import ROOT
 
 
@@ -56,14 +56,41 @@ class CreateTest(RunFolderTestCase):
     def test_the_metrics_lie_where_the_setting_says(self):
         with RunFolder.create(self.config(run_name="a")) as run:
             self.assertEqual(run.metrics, run.path / "metrics.csv")
-        with RunFolder.create(self.config(metrics_path="elsewhere/m.csv")) as run:
-            self.assertEqual(run.metrics, Path("elsewhere/m.csv"))
+        path = self.folder / "elsewhere" / "m.csv"
+        with RunFolder.create(self.config(metrics_path=str(path))) as run:
+            self.assertEqual(run.metrics, path)
 
     def test_a_folder_that_cannot_be_made_is_named(self):
         self.output.parent.mkdir()
         self.output.write_text("a file")
         with self.assertRaisesRegex(ConfigError, f"output_dir: cannot create {self.output}/ant-a: Not a directory"):
             RunFolder.create(self.config(run_name="a"))
+
+    def test_a_metrics_file_that_cannot_be_made_is_named_before_there_is_a_folder(self):
+        config = self.config(metrics_path="/proc/none/m.csv")  # not even root can make this one
+        with self.assertRaisesRegex(ConfigError, "metrics_path: cannot write /proc/none/m.csv: No such file"):
+            RunFolder.create(config)
+        self.assertFalse(self.output.exists())
+
+    def test_a_metrics_file_that_exists_keeps_its_content_until_the_run_has_started(self):
+        path = self.folder / "m.csv"
+        path.write_text("round\n1\n")
+        with RunFolder.create(self.config(metrics_path=str(path))):
+            self.assertEqual(path.read_text(), "round\n1\n")
+
+    def test_a_folder_that_cannot_be_written_is_named_on_a_resume(self):
+        with self.assertRaisesRegex(ConfigError, "^/proc/self: this run folder cannot be written: "):
+            RunFolder(Path("/proc/self"), self.config())
+
+
+class HomeOfTest(RunFolderTestCase):
+    def test_a_checkpoint_belongs_to_the_run_folder_that_it_lies_in(self):
+        with RunFolder.create(self.config(run_name="a")) as run:
+            self.assertEqual(home_of(run.checkpoints / "checkpoint_0000001.pt"), run.path)
+
+    def test_a_copy_elsewhere_belongs_to_none(self):
+        for place in ("copies", "copies/checkpoints", "."):
+            self.assertIsNone(home_of(self.folder / place / "checkpoint_0000001.pt"))
 
 
 class LockTest(RunFolderTestCase):
@@ -108,6 +135,15 @@ class RequireWritableTest(RunFolderTestCase):
                 require_writable(self.config(output_dir=str(place)))
             with self.subTest(place), self.assertRaisesRegex(ConfigError, f"metrics_path: {file} is a file"):
                 require_writable(self.config(metrics_path=str(place / "m.csv")))
+
+    def test_a_link_to_nothing_is_named_with_its_target(self):
+        link = self.folder / "link"
+        link.symlink_to(self.folder / "none")
+        for place in (link, link / "below"):
+            with self.assertRaisesRegex(ConfigError, f"output_dir: {link} is a link to {self.folder}/none, which does"):
+                require_writable(self.config(output_dir=str(place)))
+        (self.folder / "none").mkdir()
+        require_writable(self.config(output_dir=str(link)))
 
     def test_a_folder_in_place_of_the_metrics_file_is_named(self):
         with self.assertRaisesRegex(ConfigError, f"metrics_path: {self.folder} is a folder"):

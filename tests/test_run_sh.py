@@ -94,6 +94,10 @@ class RunShTest(unittest.TestCase):
     def test_commands_go_to_the_package(self):
         self.assertTrue(self.started("plan", "a.yaml").endswith(" -m ddp_ppo plan a.yaml"))
 
+    def test_the_long_checks_are_a_word_of_test(self):
+        self.assertTrue(self.started("test", "long").endswith(" -m tests.long"))
+        self.assertTrue(self.started("test", "long", "nan", "kill:STOP").endswith(" -m tests.long nan kill:STOP"))
+
     def test_several_visible_gpus_start_torchrun_with_one_process_each(self):
         self.add_program("nvidia-smi", '#!/bin/sh\nfor i in 0 1 2 3; do echo "GPU $i: X (UUID: GPU-1$i)"; done\n')
         for visible, expected in ((None, 4), ("0,1", 2), ("GPU-10,GPU-11,-1,3", 2), ("0", 1), ("", 1), ("-1", 1)):

@@ -1,7 +1,9 @@
 """What learners agree on after a round: merged moments and metrics, and that they are equal; two real processes."""
 
+import math
 import unittest
 
+from ddp_ppo.sync import reward_metrics, term_names
 from tests.test_distributed import run_two
 
 # Runs after test_distributed.HEAD, on both ranks.
@@ -159,6 +161,24 @@ class TwoLearnersTest(unittest.TestCase):
         self.assertAlmostEqual(self.both("moments")[1], 0.2, places=6)
         self.assertEqual(self.both("step"), 8.0)  # 7.5, rounded to the even neighbour
         self.assertEqual(self.both("together"), 1.0)
+
+
+class RewardMetricsTest(unittest.TestCase):
+    STATS = ({"reward_terms": {"reward_ctrl": -1.0, "reward_forward": 2.0}}, {"reward_terms": {"reward_ctrl": -3.0}})
+
+    def test_the_names_are_those_of_any_actor_in_alphabetical_order(self):
+        self.assertEqual(term_names(self.STATS), ["reward_ctrl", "reward_forward"])
+        self.assertEqual(term_names([{"reward_terms": {}}]), [])
+
+    def test_a_term_is_the_mean_of_the_actors_that_report_it(self):
+        found = reward_metrics(self.STATS, ["reward_ctrl", "reward_forward"])
+        self.assertEqual(found, {"reward/ctrl": -2.0, "reward/forward": 2.0})
+
+    def test_what_nobody_reports_or_is_not_finite_is_nothing_to_report(self):
+        stats = [{"reward_terms": {"reward_a": math.inf, "reward_b": 1.0}}, {"reward_terms": {"reward_b": math.nan}}]
+        found = reward_metrics(stats, ["reward_a", "reward_b", "reward_c"])
+        self.assertEqual(found["reward/b"], 1.0)
+        self.assertTrue(math.isnan(found["reward/a"]) and math.isnan(found["reward/c"]))
 
 
 if __name__ == "__main__":

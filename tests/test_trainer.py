@@ -7,6 +7,7 @@ import os
 import re
 import shutil
 import signal
+import time
 import unittest
 from pathlib import Path
 
@@ -115,6 +116,8 @@ class SmokeTest(FolderTestCase):
                 self.assertTrue(cell == "" or math.isfinite(float(cell)), f"{name}: {cell}")
         evaluations = numbers(self.rows, "eval/return_mean")
         self.assertEqual([value is None for value in evaluations], [True, True, False] * 2)
+        survive = numbers(self.rows, "reward/survive")  # 1 in each step but the last one of an episode
+        self.assertTrue(all(0.5 < value <= 1.0 for value in survive), survive)
         always = [name for name in self.rows[0] if not name.startswith(("eval/", "rollout/"))]
         self.assertTrue(all(row[name] for row in self.rows for name in always))
 
@@ -403,6 +406,18 @@ class SignalTest(FolderTestCase):
         self.assertEqual((ended.code, ended.left), (130, []))
         self.assertNotIn("Traceback", ended.err)
 
+    def test_ctrl_c_under_torchrun_ends_every_learner_with_a_checkpoint(self):  # O-44
+        # It reaches the learners twice: from the terminal, and from torchrun.
+        config = self.config("terminal", TINY)
+        words = ("device=cpu", "num_gpus=2", "total_env_steps=1e6", "checkpoint_interval=100000", "eval_interval=0")
+        program = self.start(config, *words, nproc=2)
+        program.wait_until(lambda: "round 2/" in program.out, "second round")
+        program.signal_group(signal.SIGINT)
+        ended = program.end(15)
+        self.assertEqual(ended.left, [])
+        (run,) = (self.work / "output").glob("terminal-*")
+        self.assertEqual(last_checkpoint(run)["round"], len(read_csv(run / "metrics.csv")))
+
     def test_ctrl_c_while_the_actors_start_ends_quietly(self):
         config = self.config("early", FIXTURE)
         program = self.start(config, "num_actors=8", "total_env_steps=1e8")
@@ -426,8 +441,8 @@ class SignalTest(FolderTestCase):
     def test_a_learner_that_is_killed_ends_the_others(self):  # O-37
         config = self.config("killed", TINY)
         words = ("device=cpu", "num_gpus=2", "total_env_steps=1e6", "checkpoint_interval=1", "eval_interval=0")
-        program = self.start(config, *words, nproc=2, environ={"TORCH_ELASTIC_SHUTDOWN_TIMEOUT": "5"})
-        program.wait_until(lambda: "round 3/" in program.out, "third round")
+        program = self.start(config, *words, nproc=2)
+        program.wait_until(lambda: "round 4/" in program.out, "fourth round: the third one is saved")
         (victim,) = (pid for pid in program.alive() if is_learner(pid, rank=1))
         os.kill(victim, signal.SIGKILL)
         ended = program.end(60, grace_seconds=5)
@@ -436,6 +451,95 @@ class SignalTest(FolderTestCase):
         self.assertRegex(ended.err, r"(?is)rank *: 1.*signal 9|rank 1.*SIGKILL|local_rank: 1.*Signal 9")
         (run,) = (path for path in (self.work / "output").glob("killed-*"))
         self.assertGreaterEqual(last_checkpoint(run)["round"], 3)
+
+
+# Quick for one round of 16 steps; the second one would take half a minute.
+LONG_ROUND = "env_id=tests.long.environments:Slow-v0", "env_kwargs={seconds: 1, slow_from: 16}"
+
+
+class LongRoundTest(FolderTestCase):
+    """A stop request in the middle of something long: the run ends in time, with what the last whole round has left."""
+
+    SECONDS = 10.0
+
+    def stopped(self, name, *words, nproc=None, until="round 1/"):
+        """The end and the run folder of a run that gets TERM half a second after it has said something."""
+        program = self.start(self.config(name, TINY), *words, "eval_interval=0", "total_env_steps=1e6", nproc=nproc)
+        program.wait_until(lambda: until in program.out, until)
+        with self.assertRaises(AssertionError):
+            program.wait_until(lambda: False, "end", seconds=0.5)
+        asked = time.monotonic()
+        os.kill(program.process.pid, signal.SIGTERM)
+        ended = program.end(30)
+        self.assertLess(time.monotonic() - asked, self.SECONDS)
+        self.assertEqual(ended.left, [])
+        (run,) = (self.work / "output").glob(f"{name}-*")
+        return ended, run
+
+    def test_a_rollout_is_cut_short_and_the_round_before_it_saved(self):  # O-45
+        ended, run = self.stopped("rollout", *LONG_ROUND, "envs_per_actor=1", "checkpoint_interval=1000")
+        self.assertEqual((ended.code, ended.err), (143, ""))
+        self.assertIn("stopped by a signal: 1 rounds", ended.out)
+        self.assertEqual((last_checkpoint(run)["round"], len(read_csv(run / "metrics.csv"))), (1, 1))
+        (event,) = events_of(run)
+        self.assertEqual((event["event"], event["round"]), ("cut_short", 1))
+
+    def test_several_learners_save_the_round_before_it_too(self):  # C14
+        words = (*LONG_ROUND, "envs_per_actor=1", "checkpoint_interval=1000", "device=cpu", "num_gpus=2")
+        ended, run = self.stopped("learners", *words, nproc=2)
+        self.assertNotEqual(ended.code, 0)
+        content = last_checkpoint(run)
+        self.assertEqual((content["round"], len(content["ranks"])), (1, 2))
+
+    def test_an_update_is_cut_short_and_the_round_before_it_kept(self):
+        config = self.config("update", TINY)
+        self.train(config, "total_env_steps=128", "eval_interval=0", "run_name=a")
+        before = last_checkpoint(self.work / "output" / "update-a")
+        words = ("num_epochs=1000000", "run_name=a", "resume=auto")
+        ended, run = self.stopped("update", *words, until="after round 2")
+        self.assertEqual((ended.code, ended.err), (143, ""))
+        self.assertEqual(differences(last_checkpoint(run), before), [])
+
+    def test_the_start_is_cut_short(self):
+        words = ("env_id=tests.long.environments:Late-v0", f"env_kwargs={{seconds: 60, folder: {self.folder}}}")
+        program = self.start(self.config("start", TINY), *words)
+        program.wait_until(lambda: [*self.folder.glob("*-start")], "environments that are being built")
+        asked = time.monotonic()
+        os.kill(program.process.pid, signal.SIGTERM)
+        ended = program.end(30)
+        self.assertEqual((ended.code, ended.left, ended.err), (143, [], ""))
+        self.assertLess(time.monotonic() - asked, self.SECONDS)
+
+
+def events_of(run):
+    """The events of a run folder."""
+    return [json.loads(line) for line in (run / "events.jsonl").read_text().splitlines()]
+
+
+class OtherRankTest(FolderTestCase):
+    """Two learners, and an environment of rank 1 that observes NaN in the 6th step of the second rollout."""
+
+    @classmethod
+    def setUpClass(cls):
+        super().setUpClass()
+        words = ("env_id=tests.long.environments:OnRank-v0", "env_kwargs={how: nan_obs, rank: 1, at: 22, length: 5}")
+        program = cls.start(cls.config("rank", TINY), *words, "device=cpu", "num_gpus=2", "run_name=a", nproc=2)
+        cls.ended = program.end(60)
+        cls.home = cls.work / "output" / "rank-a"
+
+    def test_its_fault_is_an_event_and_leaves_evidence(self):
+        (event,) = (event for event in events_of(self.home) if event["event"] == "actor_error")
+        self.assertEqual((event["rank"], event["round"]), (1, 1))
+        self.assertRegex(event["what"], "actor 0 of rank 1 .*the observation of environment 0 is nan in step 6 of the")
+        self.assertEqual([path.name for path in self.home.glob("evidence*")], ["evidence_0000002_rank_1.pt"])
+
+    def test_the_others_say_and_write_down_who_left_and_why(self):  # C14
+        self.assertEqual(self.ended.left, [])
+        expected = r"rank 0: all_reduce failed .*: rank 1 has left: actor 0 of rank 1 .*environment 0 is nan"
+        self.assertRegex(self.ended.err, f"(?m)^ddp-ppo: {expected}")
+        (event,) = (event for event in events_of(self.home) if event["event"] == "collective_error")
+        self.assertRegex(event["what"], expected)
+        self.assertEqual(event["rank"], 0)
 
 
 def is_learner(pid, rank):
@@ -593,6 +697,17 @@ class InitFromTest(FolderTestCase):
     def test_it_starts_from_the_statistics_of_the_model(self):
         # 640 steps were in the model, 64 came in the round after it.
         self.assertEqual(load(self.second / "model.pt")["obs_rms_state"]["count"], 704)
+
+    def test_a_copy_of_a_checkpoint_goes_on_in_a_run_folder_of_its_own(self):
+        elsewhere = self.work / "elsewhere"
+        elsewhere.mkdir()
+        copy = elsewhere / "checkpoint_0000010.pt"
+        shutil.copy(self.work / "output" / "tiny-first" / "checkpoints" / copy.name, copy)
+        ended = self.train(self.folder / "tiny.yaml", f"resume={copy}", "run_name=copied", "total_env_steps=768")
+        self.assertIn("lies in no run folder: the run goes on in a new one", ended.out)
+        self.assertEqual([path.name for path in elsewhere.iterdir()], [copy.name])
+        rows = read_csv(self.work / "output" / "tiny-copied" / "metrics.csv")
+        self.assertEqual(numbers(rows, "round"), [11, 12])
 
     def test_a_checkpoint_serves_as_well(self):
         self.assertEqual(self.from_checkpoint.code, 0, self.from_checkpoint.err)

@@ -21,14 +21,18 @@ RANK = int(os.environ.get("RANK", "0"))
 
 
 class Slow(Count):
-    """`Count` whose step takes `seconds`, `factor` times as long on rank `slow_rank`.
+    """`Count` whose step takes `seconds` from step `slow_from` on, `factor` times as long on rank `slow_rank`.
 
+    When it is evaluated it is slow only if it `always` is.
     Adds a letter for each step to `folder/<rank>-<pid>-<number>`, so that one sees from outside where it stands.
     """
 
-    def __init__(self, seconds=0.0, slow_rank=None, factor=10.0, length=10, folder=None) -> None:
+    def __init__(
+        self, seconds=0.0, slow_rank=None, factor=10.0, length=10, folder=None, slow_from=0, always=False
+    ) -> None:
         super().__init__(length)
-        is_evaluated = self.number > 0  # a run with this environment has one for each actor
+        self.num_steps, self.slow_from = 0, slow_from
+        is_evaluated = self.number > 0 and not always  # a run with this environment has one for each actor
         self.seconds = 0.0 if is_evaluated else seconds * (factor if slow_rank == RANK else 1.0)
         self._log = None if folder is None else Path(folder) / f"{RANK}-{os.getpid()}-{self.number}"
 
@@ -37,7 +41,8 @@ class Slow(Count):
             super().note(letter)
 
     def step(self, action):
-        time.sleep(self.seconds)
+        time.sleep(self.seconds if self.num_steps >= self.slow_from else 0.0)
+        self.num_steps += 1
         return super().step(action)
 
 

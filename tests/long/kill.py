@@ -54,7 +54,10 @@ SLOW = {
     "train": ("{{folder: {folder}}}", ("hidden_sizes=[256,256]", "num_epochs=300")),
     "sync": ("{{seconds: 0.02, slow_rank: 0, factor: 10, folder: {folder}}}", ()),
     "save": ("{{folder: {folder}}}", ("hidden_sizes=[1024,1024]",)),
+    # A second round that would take half a minute, of a run that has not saved the first one yet.
+    "long sample": (f"{{{{seconds: 2, slow_from: {LENGTH}, folder: {{folder}}}}}}", ("checkpoint_interval=1000",)),
 }
+PHASES = tuple(phase for phase in SLOW if phase != "long sample")
 SIGNALS = {"TERM": signal.SIGTERM, "KILL": signal.SIGKILL, "STOP": signal.SIGSTOP}
 
 
@@ -80,10 +83,13 @@ def cases() -> Iterator[Case]:
         yield Case("actor", 2, name, "sync")
     for name, phase in itertools.product(("TERM", "KILL"), ("launch", "start", "sample", "train", "save")):
         yield Case("launcher", None, name, phase)
-    for name, phase in itertools.product(("TERM", "KILL", "STOP"), SLOW):
+    for name, phase in itertools.product(("TERM", "KILL", "STOP"), PHASES):
         yield Case("learner", 2, name, phase)
-    for name, phase in itertools.product(("TERM", "KILL"), SLOW):
+    for name, phase in itertools.product(("TERM", "KILL"), PHASES):
         yield Case("agent", 2, name, phase)
+    yield Case("launcher", None, "TERM", "long sample")
+    yield Case("agent", 2, "TERM", "long sample")
+    yield Case("learner", 2, "TERM", "long sample")
     yield Case("agent", 1, "KILL", "launch")
     yield Case("agent", 1, "KILL", "sample")
 
@@ -142,6 +148,8 @@ class Watched:
         if len(steps) != actors or self.rows() != number - 1:
             return False
         done = [count - (number - 1) * LENGTH for count in steps]
+        if self.case.phase == "long sample":
+            return min(done) >= 0
         if self.case.phase == "sample":
             return all(3 <= count < LENGTH - 3 for count in done)
         if self.case.phase == "train":

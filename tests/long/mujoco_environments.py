@@ -34,5 +34,13 @@ class WildAnt(AntEnv):
         super().do_simulation(np.asarray(ctrl) * 1e6, n_frames)
 
 
-for _class in (BrokenState, WildAnt):
+class Sunk(HalfCheetahEnv):
+    """HalfCheetah that starts half a metre deep in the floor."""
+
+    def reset_model(self):
+        self.init_qpos[1] = -0.5
+        return super().reset_model()
+
+
+for _class in (BrokenState, WildAnt, Sunk):
     gymnasium.register(f"{_class.__name__}-v0", entry_point=f"{__name__}:{_class.__name__}", max_episode_steps=1000)

@@ -1,0 +1,96 @@
+"""How a run ends early: TERM and INT let it finish its round, cut that short where it takes long, and end it anyway.
+
+A thread reads the signals, so that they act even while the main thread waits inside a collective, where Python runs no
+handler. It sleeps until one comes. Torch-free.
+"""
+
+from __future__ import annotations
+
+import os
+import select
+import signal
+import threading
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+CUT_SECONDS = 3.0  # after the request: the round is cut short
+END_SECONDS = 6.0  # after the request: the process ends, whatever it does
+_SAME_SECONDS = 0.3  # Ctrl-C reaches a learner twice, from the terminal and from torchrun
+_ASKING = (signal.SIGTERM, signal.SIGINT)
+
+
+class CutShort(BaseException):
+    """The round is given up because the run was asked to stop; like KeyboardInterrupt, no error to handle."""
+
+
+class StopRequest:
+    """Listens for TERM and INT from its creation until `restore`; a second signal ends the process at once."""
+
+    def __init__(self) -> None:
+        self.signal: int | None = None  # what the run was asked to stop with
+        self.is_overdue = False  # the round has to be cut short
+        self._is_cuttable = False
+        self._reader, self._writer = os.pipe()
+        os.set_blocking(self._writer, False)
+        self._previous_wakeup = signal.set_wakeup_fd(self._writer, warn_on_full_buffer=False)
+        self._previous = {number: signal.signal(number, _ignore) for number in _ASKING}
+        self._previous[signal.SIGALRM] = signal.signal(signal.SIGALRM, self._cut)
+        self._main = threading.get_ident()
+        self._thread = threading.Thread(target=self._listen, name="stop request", daemon=True)
+        self._thread.start()
+
+    @contextmanager
+    def cuttable(self) -> Iterator[None]:
+        """Marks work that leaves nothing behind if it is given up at any point.
+
+        Raises:
+            CutShort: the round takes longer than a stop request allows, now or by the time that the work begins.
+        """
+        self._is_cuttable = True
+        try:
+            if self.is_overdue:
+                raise CutShort("asked to stop")
+            yield
+        finally:
+            self._is_cuttable = False
+
+    def restore(self) -> None:
+        """Gives the signals back to whoever had them."""
+        signal.set_wakeup_fd(self._previous_wakeup)
+        os.close(self._writer)  # which ends the thread
+        self._thread.join()
+        os.close(self._reader)
+        for number, handler in self._previous.items():
+            signal.signal(number, handler)
+
+    def _cut(self, number: int, frame: object) -> None:
+        if self._is_cuttable and self.is_overdue:
+            raise CutShort("asked to stop")
+
+    def _listen(self) -> None:
+        """Files only ever get their final names whole, and actors die with their learner: the process may just end."""
+        asked = 0.0
+        while True:
+            limit = None if self.signal is None else asked + (END_SECONDS if self.is_overdue else CUT_SECONDS)
+            wait = None if limit is None else max(0.0, limit - time.monotonic())
+            if select.select([self._reader], [], [], wait)[0]:
+                heard = os.read(self._reader, 64)
+                if not heard:
+                    return
+                if not set(heard) & set(_ASKING):
+                    continue
+                number = next(number for number in heard if number in _ASKING)
+                if self.signal is None:
+                    self.signal, asked = number, time.monotonic()
+                elif time.monotonic() > asked + _SAME_SECONDS:
+                    os._exit(128 + number)
+            elif self.is_overdue:
+                os._exit(128 + (self.signal or 0))
+            else:
+                self.is_overdue = True
+                signal.pthread_kill(self._main, signal.SIGALRM)
+
+
+def _ignore(number: int, frame: object) -> None:
+    """The thread hears of it."""
