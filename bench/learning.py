@@ -3,7 +3,8 @@
 
     python bench/learning.py configs/half_cheetah.yaml --seeds 1,2,3 --plot docs/half_cheetah.png
 
-Prints one line a seed, the median, and a JSON object as the last line. The plot needs matplotlib.
+Prints one line a seed, the median, and a JSON object as the last line. The plot needs matplotlib. `--reach 475` adds
+the environment steps at which the mean return of the last 20 training episodes first was so high.
 """
 
 from __future__ import annotations
@@ -16,10 +17,21 @@ import subprocess
 import sys
 import tempfile
 import time
+from collections import deque
 from pathlib import Path
 from typing import Any
 
 ROOT = Path(__file__).resolve().parent.parent
+
+
+def steps_to_reach(training: list[tuple[int, float, int]], level: float, num_episodes: int = 20) -> int | None:
+    """Environment steps at which the mean return of the last episodes first was at least `level`; None for never."""
+    last: deque[float] = deque(maxlen=num_episodes)
+    for steps, mean, count in training:
+        last += [mean] * count
+        if len(last) == num_episodes and statistics.mean(last) >= level:
+            return steps
+    return None
 
 
 def train(config: Path, seed: int, overrides: list[str], output: Path) -> dict[str, Any]:
@@ -43,7 +55,7 @@ def train(config: Path, seed: int, overrides: list[str], output: Path) -> dict[s
         "steps_per_second": result["env_steps"] / float(rows[-1]["time/elapsed_seconds"]),
         "evaluations": [(int(r["env_steps"]), float(r["eval/return_mean"])) for r in rows if r["eval/return_mean"]],
         "training": [
-            (int(r["env_steps"]), float(r["rollout/episode_return_mean"]))
+            (int(r["env_steps"]), float(r["rollout/episode_return_mean"]), int(r["rollout/episodes"]))
             for r in rows
             if r["rollout/episode_return_mean"]
         ],
@@ -89,6 +101,7 @@ def main() -> int:
     parser.add_argument("overrides", nargs="*", metavar="KEY=VALUE")
     parser.add_argument("--seeds", default="1,2,3")
     parser.add_argument("--plot", type=Path)
+    parser.add_argument("--reach", type=float, metavar="RETURN")
     options = parser.parse_args()
     runs = []
     with tempfile.TemporaryDirectory() as folder:
@@ -100,6 +113,9 @@ def main() -> int:
                 f"{run['env_steps']:,} steps in {run['seconds']:.1f} s, {run['steps_per_second']:,.0f} steps/s",
                 flush=True,
             )
+            if options.reach is not None:
+                run["steps_to_reach"] = steps_to_reach(run["training"], options.reach)
+                print(f"  mean of 20 training episodes >= {options.reach:g}: after {run['steps_to_reach']} steps")
     summary = {
         "config": options.config.stem,
         "median_return": statistics.median(run["eval_return"] for run in runs),

@@ -36,6 +36,7 @@ def _parser() -> argparse.ArgumentParser:
     for name, run, text in (
         ("train", _train, "train a configuration"),
         ("plan", _plan, "show what a run would do: ranks, actors, mini-batches, memory; starts nothing"),
+        ("check", _check, "see whether an environment and a configuration are fit to be trained, stage by stage"),
         ("bench", _bench, "try actors x environments on this machine and name the quickest setting"),
     ):
         command = commands.add_parser(name, help=text, description=text)
@@ -44,15 +45,206 @@ def _parser() -> argparse.ArgumentParser:
         command.add_argument("--json", metavar="FILE", help="write the result to this file")
         if name == "train":
             command.add_argument("--nproc", type=int, metavar="N", help="start N learners with torchrun")
+        if name == "plan":
+            command.add_argument("--environments", metavar="4x|N", help="compare with other environments in all")
+            command.add_argument("--keep", choices=("transitions", "minibatch_size", "updates"), help="what then stays")
         if name == "bench":
             command.add_argument("--seconds", type=float, default=60.0, help="how long to try (default 60)")
         command.set_defaults(run=run)
+    evaluate = commands.add_parser("evaluate", help="run episodes with fixed seeds: returns, intervals, verdicts")
+    evaluate.add_argument("models", nargs="+", metavar="MODEL", help="run folder, checkpoint or model file")
+    evaluate.add_argument("--episodes", type=_whole(1), metavar="N", help="default: as many as in the run's own")
+    evaluate.add_argument("--seed", type=_whole(0), help="root of the episodes' seeds (default: the run's)")
+    evaluate.add_argument("--stochastic", action="store_true", help="run them with sampled actions too")
+    evaluate.add_argument("--csv", metavar="FILE", help="default: evaluation.csv in the (first) model's folder")
+    evaluate.add_argument("--json", metavar="FILE", help="write the result to this file")
+    evaluate.set_defaults(run=_evaluate)
+    play = commands.add_parser("play", help="run episodes and keep them: a window or a video, curves, the trajectory")
+    play.add_argument("model", metavar="MODEL", help="run folder, checkpoint or model file")
+    play.add_argument("--episodes", type=_whole(1), default=1, metavar="N", help="default: 1")
+    play.add_argument("--seed", type=_whole(0), help="root of the episodes' seeds (default: the run's)")
+    play.add_argument("--steps", type=_whole(1), metavar="N", help="cut longer episodes")
+    play.add_argument(
+        "--actions", metavar="FILE", help="replay the actions in a .npz (of an earlier play) or .csv file"
+    )
+    play.add_argument(
+        "--out", metavar="DIR", help="write a video there, display or not (default: play in the run folder)"
+    )
+    play.add_argument("--fps", type=_whole(1), metavar="N", help="at most so many pictures a second of the video")
+    play.add_argument("--json", metavar="FILE", help="write the result to this file")
+    play.set_defaults(run=_play)
+    export = commands.add_parser("export", help="write a policy as ONNX and for NumPy alone, and compare it")
+    export.add_argument("model", metavar="MODEL", help="run folder, checkpoint or model file")
+    export.add_argument("--out", metavar="DIR", help="where to (default: MODEL_export beside the model file)")
+    export.add_argument("--json", metavar="FILE", help="write the result to this file")
+    export.set_defaults(run=_export)
+    report = commands.add_parser("report", help="write a run's curves, times and settings as one HTML file")
+    report.add_argument("folder", metavar="RUN", help="run folder")
+    report.add_argument("--out", metavar="FILE", help="default: report.html in the run folder")
+    report.add_argument("--json", metavar="FILE", help="write the record to this file")
+    report.set_defaults(run=_report)
+    weights = commands.add_parser("disco-weights", help="download the published weights that learner: disco needs")
+    weights.add_argument("--out", metavar="PATH", help="file (default: in the user's cache, where training finds it)")
+    weights.set_defaults(run=_disco_weights)
+    compare = commands.add_parser("compare", help="set runs side by side: differences, curves over seeds, a verdict")
+    compare.add_argument("folders", nargs="+", metavar="RUN", help="run folder")
+    compare.add_argument("--against", choices=("sb3",), help="train stable-baselines3's PPO on the same and add it")
+    words = "a setting or version in which runs of one group may differ; may be given again"
+    compare.add_argument("--ignore", action="append", default=[], metavar="NAME", help=words)
+    compare.add_argument("--out", metavar="FILE", help="default: compare.html beside the first run folder")
+    compare.add_argument("--png", metavar="FILE", help="draw the learning curves with matplotlib")
+    compare.add_argument("--json", metavar="FILE", help="write the result to this file")
+    compare.set_defaults(run=_compare)
     replay = commands.add_parser("replay", help="drive environments to a value that was not finite again")
     replay.add_argument("evidence", help="evidence_*.pt of a run folder")
     replay.set_defaults(run=_replay)
     settings = commands.add_parser("settings", help="list every setting as a Markdown table")
     settings.set_defaults(run=_settings)
     return parser
+
+
+def _whole(low: int) -> Callable[[str], int]:
+    """A type of argument: a whole number from `low` on."""
+
+    def whole_number(text: str) -> int:
+        if not text.isdecimal() or int(text) < low:
+            raise argparse.ArgumentTypeError(f"{text!r} is not a whole number >= {low}")
+        return int(text)
+
+    return whole_number
+
+
+def _evaluate(options: argparse.Namespace) -> int:
+    return _guarded(lambda: _run_evaluation(options))
+
+
+def _run_evaluation(options: argparse.Namespace) -> int:
+    _use_one_thread()
+    from ddp_ppo.evaluate import Actions, evaluate, evaluation_text, own_seeds, write_csv
+    from ddp_ppo.models import load_model, run_folder_of
+
+    _require_writable_json(options)
+    models = [load_model(path) for path in options.models]
+    table = Path(options.csv) if options.csv else run_folder_of(models[0].path) / "evaluation.csv"
+    _require_writable("--csv", table)
+    seeds = own_seeds(models[0], options.seed, options.episodes)
+    kinds: tuple[Actions, ...] = ("deterministic", "stochastic") if options.stochastic else ("deterministic",)
+    evaluations = [evaluate(model, seeds, actions=kind) for model in models for kind in kinds]
+    write_csv(table, evaluations)
+    _write_json(options, {"seeds": seeds, "evaluations": [one.summary for one in evaluations]})
+    print(evaluation_text(evaluations))
+    print(f"episodes       {table}\nlook at it     ddp-ppo play {options.models[0]}")
+    return 0
+
+
+def _play(options: argparse.Namespace) -> int:
+    return _guarded(lambda: _run_episodes(options))
+
+
+def _run_episodes(options: argparse.Namespace) -> int:
+    _use_one_thread()
+    from ddp_ppo.episodes import ENDLESS_STEPS
+    from ddp_ppo.models import load_model
+    from ddp_ppo.play import Wanted, default_folder, play, play_text
+    from ddp_ppo.rendering import has_display
+
+    _require_writable_json(options)
+    model = load_model(options.model)
+    wanted = Wanted(
+        num_episodes=options.episodes,
+        seed=options.seed,
+        num_steps=options.steps or ENDLESS_STEPS,
+        max_fps=options.fps,
+        actions=Path(options.actions) if options.actions else None,
+        is_live=options.out is None and has_display(),
+    )
+    summaries = []
+    print(f"{model.name} in {model.env.env_id}; a video takes up to a minute to draw without a GPU", flush=True)
+    for played in play(model, Path(options.out) if options.out else default_folder(model), wanted):
+        print(play_text(played), flush=True)
+        summaries.append(played.summary)
+    _write_json(options, {"model": model.name, "path": str(model.path), "episodes": summaries})
+    if (Path(options.model) / "metrics.csv").exists():
+        print(f"in its report  ddp-ppo report {options.model}")
+    print(f"export it      ddp-ppo export {options.model}")
+    return 0
+
+
+def _export(options: argparse.Namespace) -> int:
+    return _guarded(lambda: _run_export(options))
+
+
+def _run_export(options: argparse.Namespace) -> int:
+    _use_one_thread()
+    from ddp_ppo.export import export, export_text
+
+    _require_writable_json(options)
+    exported = export(options.model, options.out)
+    _write_json(options, {"folder": str(exported.folder), **exported.document})
+    print(export_text(exported))
+    return 0 if exported.has_passed else EXIT_FAILURE
+
+
+def _report(options: argparse.Namespace) -> int:
+    return _guarded(lambda: _write_report(options))
+
+
+def _write_report(options: argparse.Namespace) -> int:
+    from ddp_ppo.report import record, verdicts, write_report
+    from ddp_ppo.run_files import read_run
+
+    _require_writable_json(options)
+    if options.out:
+        _require_writable("--out", Path(options.out))
+    run = read_run(options.folder)
+    lines = {**verdicts(run), **record(run), "report": str(write_report(run, options.out))}
+    _write_json(options, lines)
+    print("\n".join(f"{name:18}{words}" for name, words in lines.items()))
+    print(f"{'compare it':18}ddp-ppo compare {options.folder} OTHER_RUN")
+    return 0
+
+
+def _disco_weights(options: argparse.Namespace) -> int:
+    return _guarded(lambda: _download_weights(options))
+
+
+def _download_weights(options: argparse.Namespace) -> int:
+    from ddp_ppo.disco.weights import ENVIRON_NAME, cache_path, download_weights
+
+    target = Path(options.out) if options.out else cache_path(os.environ)
+    download_weights(target)
+    found = "found there" if not options.out else f"use them with disco_weights={target} or {ENVIRON_NAME}={target}"
+    print(f"{target}: complete; {found}")
+    return 0
+
+
+def _compare(options: argparse.Namespace) -> int:
+    return _guarded(lambda: _run_comparison(options))
+
+
+def _run_comparison(options: argparse.Namespace) -> int:
+    _use_one_thread()
+    from ddp_ppo.compare import compare, comparison_text, document, write_page, write_png
+    from ddp_ppo.comparison import group_runs
+    from ddp_ppo.run_files import read_run
+
+    runs = [read_run(folder) for folder in options.folders]
+    out = Path(options.out) if options.out else runs[0].path.absolute().parent / "compare.html"
+    for option, file in (("--out", out), ("--png", options.png), ("--json", options.json)):
+        if file:
+            _require_writable(option, Path(file))
+    if options.against:
+        from ddp_ppo.sb3_run import train_sb3
+
+        runs += [train_sb3(run, run.setting("seed"), print) for run in group_runs(runs, options.ignore)[0].runs]
+    comparison = compare(runs, options.ignore)
+    write_page(comparison, out)
+    if options.png:
+        write_png(comparison, Path(options.png))
+    _write_json(options, document(comparison))
+    print(comparison_text(comparison))
+    print(f"page      {out}\nlook at a single one: ddp-ppo report {options.folders[0]}")
+    return 0
 
 
 def _replay(options: argparse.Namespace) -> int:
@@ -82,10 +274,11 @@ def _train(options: argparse.Namespace) -> int:
 def _run_training(options: argparse.Namespace) -> int:
     _use_one_thread()
     from ddp_ppo.config import load_config
-    from ddp_ppo.processes import die_with_parent
+    from ddp_ppo.processes import die_with_agent
 
     if "TORCHELASTIC_RUN_ID" in os.environ:
-        die_with_parent()  # torchrun's workers outlive an agent that is killed; before torch, which takes 2 s to load
+        # torchrun's workers outlive an agent that is killed; before torch, which takes 2 s to load
+        die_with_agent(os.environ)
     _require_writable_json(options)
     config = load_config(options.config, options.overrides)
     from ddp_ppo.trainer import train
@@ -109,6 +302,8 @@ def _closing_words(result: Any, config: Any) -> str:
             verdict = "reached" if result.best_return >= config.solved_return else "not reached"
             lines.append(f"  standard     solved_return {config.solved_return:g}: {verdict}")
     lines.append(f"  run folder   {result.folder}")
+    if (report := result.folder / "report.html").exists():
+        lines.append(f"  report       {report}")
     if result.stop_signal:
         lines.append(f"go on with     resume={result.folder}")
     else:
@@ -132,9 +327,45 @@ def _show_plan(options: argparse.Namespace) -> int:
     from ddp_ppo.plan import plan_lines, plan_text, prepare
 
     plan = prepare(load_config(options.config, options.overrides), environ=dict(os.environ))
+    if options.environments or options.keep:
+        return _show_scale_up(options, plan)
     _write_json(options, {**plan_lines(plan), "notes": list(plan.notes)})
     print(plan_text(plan))
     return 0
+
+
+def _show_scale_up(options: argparse.Namespace, plan: Any) -> int:
+    from ddp_ppo.config import ConfigError
+    from ddp_ppo.plan import prepare
+    from ddp_ppo.scale_up import KEEP, scale_up, scale_up_text
+
+    if not (options.environments and options.keep):
+        raise ConfigError(f"--environments and --keep belong together: --environments 4x --keep {'|'.join(KEEP)}")
+    learners = plan.topology.num_learners
+    scaled, result = scale_up(plan.config, options.environments, options.keep, num_learners=learners)
+    prepare(scaled, environ=dict(os.environ))  # whether its rollouts fit the memory, for one
+    _write_json(options, vars(result))
+    print(scale_up_text(result))
+    words = " ".join([*options.overrides, *(f"{name}={value}" for name, value in result.settings.items())])
+    print(f"try it         ddp-ppo check {options.config} {words}")
+    return 0
+
+
+def _check(options: argparse.Namespace) -> int:
+    return _guarded(lambda: _run_check(options))
+
+
+def _run_check(options: argparse.Namespace) -> int:
+    _use_one_thread()
+    from ddp_ppo.check import check, check_document, closing_text
+    from ddp_ppo.config import load_config
+
+    _require_writable_json(options)
+    config = load_config(options.config, options.overrides)
+    result = check(config, environ=dict(os.environ), say=lambda text: print(text, flush=True))
+    _write_json(options, check_document(result))
+    print(closing_text(result, " ".join([options.config, *options.overrides])))
+    return 0 if result.has_passed else EXIT_FAILURE
 
 
 def _bench(options: argparse.Namespace) -> int:
@@ -179,24 +410,29 @@ def _is_another_rank() -> bool:
 
 
 def _status_of(error: Exception) -> int | None:
-    from ddp_ppo.actor_pool import ActorError
-    from ddp_ppo.checkpoint import CheckpointError
     from ddp_ppo.config import ConfigError
-    from ddp_ppo.distributed import CollectiveError
     from ddp_ppo.env_errors import EnvError
+
+    if isinstance(error, ConfigError | EnvError):  # before torch, which takes 2 s to load
+        return EXIT_USER_ERROR
+    from ddp_ppo.actor_pool import ActorError
+    from ddp_ppo.distributed import CollectiveError
     from ddp_ppo.finite import NonFiniteError
     from ddp_ppo.sync import ConsistencyError
 
-    if isinstance(error, ConfigError | CheckpointError | EnvError):
-        return EXIT_USER_ERROR
     return EXIT_FAILURE if isinstance(error, ActorError | CollectiveError | ConsistencyError | NonFiniteError) else None
 
 
 def _require_writable_json(options: argparse.Namespace) -> None:
+    if options.json:
+        _require_writable("--json", Path(options.json))
+
+
+def _require_writable(option: str, file: Path) -> None:
     from ddp_ppo.config import ConfigError
 
-    if options.json and not os.access(Path(options.json).absolute().parent, os.W_OK):
-        raise ConfigError(f"--json: {options.json} cannot be written; name a file in a folder that exists")
+    if not os.access(file.absolute().parent, os.W_OK):
+        raise ConfigError(f"{option}: {file} cannot be written; name a file in a folder that exists")
 
 
 def _write_json(options: argparse.Namespace, result: dict[str, Any]) -> None:

@@ -61,6 +61,11 @@ def annotate_ppo(policy: RolloutPolicy, columns: Arrays, discounting: Discountin
     )
 
 
+def annotate_disco(policy: RolloutPolicy, columns: Arrays, discounting: Discounting) -> None:
+    """Fills logits [T, K, A] of the policy that acted; returns are the learner's to estimate."""
+    columns["logits"][:] = policy.outputs
+
+
 def scale_reward(reward: Any, scale: float, clip: float) -> Any:
     """clip(reward * scale, -clip, clip) for NumPy arrays and torch tensors."""
     return (reward * scale).clip(-clip, clip)

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import math
 import statistics
-from collections import deque
+from collections import defaultdict, deque
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import NamedTuple
@@ -84,7 +84,8 @@ class Watch:
         self._rules = _rules()
 
     def update(self, row: Row) -> list[Anomaly]:
-        """The events that begin with this round."""
+        """The events that begin with this round; a metric that this learner does not have is one without news."""
+        row = defaultdict(lambda: math.nan, row)
         events = [event for rule in self._rules if (event := rule.update(row, self._history)) is not None]
         self._history.add(row)
         return events
@@ -129,6 +130,8 @@ def _short_episodes(row: Row, history: History) -> str | None:
 def _slow(row: Row, history: History) -> str | None:
     if not math.isnan(row["eval/return_mean"]):
         return None
+    if row["train/gradient_steps"] > history.usual("train/gradient_steps"):
+        return None  # it trains more than it used to
     speed, usual = row["time/steps_per_second"], history.usual("time/steps_per_second")
     return f"{speed:,.0f} steps/s, usually {usual:,.0f}" if speed < 0.4 * usual else None
 

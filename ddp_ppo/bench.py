@@ -18,7 +18,7 @@ from ddp_ppo.config import Config
 from ddp_ppo.metrics import Console
 from ddp_ppo.trainer import train
 
-_NUM_ROUNDS = 8
+NUM_ROUNDS = 8
 _WARM_UP_ROUNDS = 3
 _MIN_ROLLOUT_LENGTH = 16
 
@@ -57,7 +57,7 @@ def measure(config: Config, candidate: Candidate, environ: Mapping[str, str], fo
         num_actors=candidate.num_actors,
         envs_per_actor=candidate.envs_per_actor,
         rollout_length=candidate.rollout_length,
-        total_env_steps=_NUM_ROUNDS * samples,
+        total_env_steps=NUM_ROUNDS * samples,
         eval_interval=0,
         eval_episodes=1,
         output_dir=folder,

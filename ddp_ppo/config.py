@@ -118,8 +118,8 @@ class Config:
         "Where learners compute; auto prefers cuda, mps, cpu in this order. cpu under torchrun: num_gpus CPU learners.")
     total_env_steps: int = _setting(1_000_000, low=1, doc=
         "Environment steps of the whole run, all learners together; rounded up to whole rounds, at least one.")
-    learner: Literal["ppo"] = _setting("ppo", doc=
-        "Learning algorithm: proximal policy optimisation.")
+    learner: Literal["ppo", "disco"] = _setting("ppo", doc=
+        "Learning algorithm: proximal policy optimisation, or the discovered rule Disco103 for discrete actions.")
     num_gpus: int = _setting(1, low=1, doc=
         "Learners of the whole run, all nodes together. More than one needs torchrun.")
     num_actors: int = _setting(2, low=1, doc=
@@ -179,6 +179,16 @@ class Config:
     update_backend: Literal["auto", "numpy", "torch"] = _setting("auto", doc=
         "What computes gradient steps; auto takes NumPy on the CPU where it covers the policy, CUDA graphs on a GPU. "
         "torch is the reference, operator by operator.")
+    disco_weights: str | None = _setting(None, expected="a path", doc=
+        "DiscoRL's published weights disco_103.npz; null looks at DDP_PPO_DISCO_WEIGHTS, then in the user's cache.")
+    disco_batch_size: int = _setting(64, low=1, doc=
+        "Trajectories of one update, rollout_length steps each. Small: quicker, noisier.")
+    disco_replay_capacity: int = _setting(1024, low=0, doc=
+        "Trajectories that each learner keeps to train on; training starts with a batch. 0 trains on each round once.")
+    disco_updates_per_round: int = _setting(1, low=1, doc=
+        "Updates after each round. More use each step better, for more time.")
+    disco_retrace_lambda: float = _setting(0.95, low=0, high=1, doc=
+        "How far DiscoRL's value targets follow the sampled returns: 0 trusts the values, 1 the returns.")
     output_dir: str = _setting("output", expected="a path", doc=
         "Folder of the model files and of the run folders.")
     run_name: str | None = _setting(None, pattern=r"(?![.\s])[^/\\]*[^/\\\s]", expected="a plain folder name", doc=
@@ -198,7 +208,9 @@ class Config:
     resume: str | None = _setting(None, expected="auto or a path", doc=
         "Goes on with a run: its folder, one of its checkpoints, or auto for the latest run if there is one.")
     init_from: str | None = _setting(None, expected="a path", doc=
-        "Model file or checkpoint whose parameters and statistics a fresh run starts from.")
+        "Run folder (its best model), checkpoint or model file that a fresh run starts from: every layer that fits.")
+    init_statistics: Literal["keep", "restart"] = _setting("keep", doc=
+        "Observation and return statistics of init_from. restart: where the task's observations or rewards changed.")
     actor_timeout_seconds: float = _setting(300.0, above=0, high=604_800, doc=
         "Longest that an actor may take for one step of its environments, or to start, before it counts as hung.")
     max_actor_restarts: int = _setting(3, low=0, doc=
@@ -299,6 +311,8 @@ _SETTINGS = {setting.name: setting for setting in describe_settings()}
 
 def warnings(config: Config) -> list[str]:
     """Remarks about settings that work but may not be meant."""
+    if any(key == "minibatch_size" and getattr(config, other) == value for key, other, value, _ in _NO_EFFECT):
+        return []
     samples, size = config.samples_per_round, config.minibatch_size
     start = f"minibatch_size: {size} "
     if size > samples:
@@ -308,11 +322,19 @@ def warnings(config: Config) -> list[str]:
     return []
 
 
+_PPO_ONLY = (
+    *("param_sync_interval", "sync_mode", "gae_lambda", "clip_range", "value_clip_range", "entropy_coef"),
+    *("value_coef", "max_grad_norm", "num_epochs", "minibatch_size", "adam_eps", "target_kl"),
+    *("recompute_advantages", "normalize_advantages", "activation", "init_log_std", "update_backend"),
+)
 # Rows (key, other, value, reason): the key has no effect where the other setting has this value.
 _NO_EFFECT: tuple[tuple[str, str, Any, str], ...] = (
     ("param_sync_interval", "sync_mode", "gradients", "learners are equal after every mini-batch"),
     ("recompute_advantages", "num_epochs", 1, "there is no second epoch"),
     ("activation", "hidden_sizes", (), "there is no hidden layer"),
+    ("init_statistics", "init_from", None, "nothing is loaded"),
+    *((key, "learner", "disco", "it belongs to PPO") for key in _PPO_ONLY),
+    *((key, "learner", "ppo", "it belongs to DiscoRL") for key in _SETTINGS if key.startswith("disco_")),
 )
 
 
@@ -349,6 +371,14 @@ def _broken_rules(c: Any) -> Iterator[tuple[tuple[str, ...], str]]:
     if c.learning_rate_schedule == "adaptive" and c.target_kl is None:
         message = "target_kl: learning_rate_schedule: adaptive needs a number here, such as 0.01"
         yield ("learning_rate_schedule", "target_kl"), message
+    if c.learner == "disco" and c.learning_rate_schedule == "adaptive":
+        message = "learning_rate_schedule: adaptive follows PPO's KL divergence; with learner: disco constant or linear"
+        yield ("learner", "learning_rate_schedule"), message
+    if c.learner == "disco" and not c.hidden_sizes:
+        yield ("learner", "hidden_sizes"), "hidden_sizes: learner: disco needs at least one layer, such as [512, 512]"
+    if 0 < c.disco_replay_capacity < c.disco_batch_size:
+        message = f"disco_replay_capacity: {c.disco_replay_capacity} never holds disco_batch_size: {c.disco_batch_size}"
+        yield ("disco_replay_capacity", "disco_batch_size"), message
     samples = c.rollout_length * c.envs_per_actor * (c.num_actors // c.num_gpus)
     if c.learning_rate_schedule == "adaptive" and c.num_epochs == 1 and c.minibatch_size >= samples:
         message = (

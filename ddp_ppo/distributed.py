@@ -177,9 +177,9 @@ class Learners:
         if not self._read(f"calls/{self.rank}"):
             return []  # the store is gone too
         others = [rank for rank in range(self.num_learners) if rank != self.rank]
-        absent = [rank for rank in others if int(self._read(f"calls/{rank}") or 0) < self._num_calls] or others
+        absent = [rank for rank in others if int(self._read(f"calls/{rank}") or 0) < self._num_calls]
         here = learners_here() if os.environ.get("LOCAL_WORLD_SIZE") == os.environ.get("WORLD_SIZE") else {}
-        reasons = {rank: self._read(f"left/{rank}") for rank in absent}
+        reasons = {rank: self._read(f"left/{rank}") for rank in absent or others}
         gone = [f"rank {rank} has left: {why}" for rank, why in reasons.items() if why]
         gone += [f"rank {rank} is gone" for rank, why in reasons.items() if not why and here and rank not in here]
         return gone or [f"rank {rank} has not come" for rank in absent]

@@ -20,7 +20,8 @@ from ddp_ppo.rollout import Arrays
 SIMULATION_STATE = "simulation state"  # the stage before the observation, where an environment lets one look at it
 
 _STEP_FIELDS = {"obs": "observation", "act": "action", "reward": "reward", "final_obs": "final observation"}
-_ANNOTATIONS = {"value": "value", "final_value": "final value", "logp": "logp", "adv": "advantage", "ret": "return"}
+_ANNOTATIONS = {"logits": "logits", "value": "value", "final_value": "final value", "logp": "logp"}
+_ANNOTATIONS |= {"adv": "advantage", "ret": "return"}
 
 
 class NonFiniteError(ValueError):

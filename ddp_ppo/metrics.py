@@ -14,7 +14,7 @@ import sys
 import time
 from collections.abc import Mapping
 from pathlib import Path
-from typing import TextIO
+from typing import Any, TextIO
 
 from tensorboard.compat.proto.event_pb2 import Event, SessionLog
 from tensorboard.compat.proto.summary_pb2 import Summary, SummaryMetadata
@@ -23,9 +23,11 @@ from tensorboard.summary.writer.event_file_writer import EventFileWriter
 
 from ddp_ppo.checkpoint import write_atomically
 from ddp_ppo.config import ConfigError
+from ddp_ppo.tensorboard_pages import layout, session_start
 
 _FLUSH_SECONDS = 5
 _RETRY_SECONDS = 1.0
+_HEALTH = {"kl": "train/approx_kl", "loss": "train/loss"}  # what the console shows of a learner that reports it
 _ROOM = 2**16  # bytes that a disk must have free again before a new event file is tried
 
 
@@ -119,7 +121,7 @@ class TensorBoardLog:
     A writer that has met an error, such as a full disk, takes nothing any more; a new one follows when there is room.
     """
 
-    def __init__(self, folder: Path, *, after_step: int) -> None:
+    def __init__(self, folder: Path, *, after_step: int, settings: Mapping[str, Any]) -> None:
         self._folder = folder
         self._writer = EventFileWriter(str(folder), flush_secs=_FLUSH_SECONDS)
         self._failed_at = math.inf  # when the writer last did; infinite as long as it works
@@ -127,9 +129,14 @@ class TensorBoardLog:
             self._writer.add_event(Event(step=after_step + 1, file_version="brain.Event:2", wall_time=time.time()))
             start = SessionLog(status=SessionLog.START)
             self._writer.add_event(Event(step=after_step + 1, session_log=start, wall_time=time.time()))
+        self._pages = [session_start(settings)]  # written with the first row, which tells what there is to show
 
     def write(self, row: Mapping[str, float], env_steps: int) -> None:
         """Adds one point for every scalar that has something to report."""
+        if self._pages:
+            pages = Summary(value=[layout(row), *self._pages])
+            self._add(Event(step=env_steps, summary=pages, wall_time=time.time()))
+            self._pages = []
         values = [Summary.Value(tag=tag, simple_value=value) for tag, value in row.items() if not math.isnan(value)]
         self._add(Event(step=env_steps, summary=Summary(value=values), wall_time=time.time()))
 
@@ -204,7 +211,7 @@ def progress_line(row: Mapping[str, float], *, num_rounds: int, recent_return: f
         parts.append(f"return {recent_return:.1f}")
     if not math.isnan(row["eval/return_mean"]):
         parts.append(f"eval {row['eval/return_mean']:.1f}")
-    parts.append(f"kl {row['train/approx_kl']:.4f}")
+    parts += [f"{name} {row[tag]:.4f}" for name, tag in _HEALTH.items() if not math.isnan(row.get(tag, math.nan))]
     parts.append(f"{row['time/steps_per_second']:,.0f} steps/s")
     total = row["time/round_seconds"] or 1.0
     shares = (

@@ -7,36 +7,31 @@ from __future__ import annotations
 
 import os
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 import torch
 
-from ddp_ppo.checkpoint import CheckpointError, find_checkpoint, is_checkpoint, load_model, network_of, require_whole
-from ddp_ppo.config import Config, ConfigError, describe_settings, load_config, warnings
+from ddp_ppo.checkpoint import CheckpointError, find_checkpoint, network_of, require_whole
+from ddp_ppo.config import Config, ConfigError, describe_settings, load_config
 from ddp_ppo.envs import describe_env
-from ddp_ppo.moments import RmsState, empty_rms_state
-from ddp_ppo.networks import NetworkSpec, hold_log_std
-from ddp_ppo.ppo import PPO, resolve_update_backend
-from ddp_ppo.ppo_workers import can_have_worker, shared_shapes, trained_shapes
-from ddp_ppo.protocols import EnvSpec, FloatArray
+from ddp_ppo.learner_kind import LearnerJob, LearnerKind
+from ddp_ppo.learners import LEARNERS
+from ddp_ppo.networks import NetworkSpec
 from ddp_ppo.rollout import Field, block_bytes, rollout_shapes, slot_name
 from ddp_ppo.run_folder import home_of, latest_run, require_writable, run_of_launch
 from ddp_ppo.topology import TrainingTopology, resolve_training_topology
+from ddp_ppo.warm_start import StartingPoint
+
+_NOT_COMPARED = ("resume", "run_name", "output_dir", "init_from", "init_statistics")
 
 
 @dataclass(frozen=True)
-class Plan:
+class Plan(LearnerJob):
     """Everything that is known before a process starts or a file is written."""
 
-    config: Config
-    topology: TrainingTopology
-    env: EnvSpec
-    network: NetworkSpec
     num_rounds: int
-    num_threads: int
     resumed: tuple[Path, dict[str, Any]] | None
     notes: tuple[str, ...]
 
@@ -45,7 +40,7 @@ class Plan:
         """The arrays that this learner shares with its actors."""
         shapes: dict[str, tuple[str, tuple[int, ...]]] = {
             "progress": ("int64", (self.topology.num_actors,)),
-            **trained_shapes(self.network),
+            **self.kind.shared_shapes(self),
         }
         in_each_slot: dict[str, tuple[str, tuple[int, ...]]] = {
             "parameters": ("float32", (self.network.num_parameters,)),
@@ -57,42 +52,27 @@ class Plan:
         }
         for slot in range(self.num_slots):
             shapes |= {slot_name(name, slot): shape for name, shape in in_each_slot.items()}
-        if self.has_critic_worker:
-            shapes |= shared_shapes(self.network, self.num_samples)
         return shapes
+
+    @property
+    def kind(self) -> LearnerKind:
+        """What there is to know of the learner."""
+        return LEARNERS[self.config.learner]
 
     @property
     def fields(self) -> tuple[Field, ...]:
         """What a rollout holds."""
-        return PPO.rollout_fields(self.network)
+        return self.kind.rollout_fields(self.network)
 
     @property
     def num_slots(self) -> int:
         """Rollouts that the block has room for: two where sampling overlaps training."""
         return 2 if self.config.overlap else 1
 
-    @property
-    def num_samples(self) -> int:
-        """N, samples of one learner in a round."""
-        return self.config.rollout_length * self.topology.num_envs
-
-    @property
-    def update_backend(self) -> str:
-        """What computes the gradient steps: "numpy" or "torch"."""
-        return resolve_update_backend(self.config, self.topology.device.split(":")[0])
-
-    @property
-    def has_critic_worker(self) -> bool:
-        """Whether an idle actor trains the critic while the learner trains the actor."""
-        averages_gradients = self.config.sync_mode == "gradients" and self.topology.num_learners > 1
-        if self.update_backend != "numpy" or self.config.overlap or averages_gradients:  # overlapping actors work
-            return False
-        return can_have_worker(self.topology.num_actors, self.num_threads)
-
-    @property
-    def torch_threads(self) -> int:
-        """One where NumPy trains: torch's other threads would spin on the core of the critic's worker (20 % slower)."""
-        return 1 if self.update_backend == "numpy" else self.num_threads
+    def starting_point(self) -> StartingPoint:
+        """Parameters and statistics that training starts from; a resumed run goes on with its checkpoint's instead."""
+        is_warm = self.config.init_from is not None and self.resumed is None
+        return (self.kind.warm_start if is_warm else self.kind.fresh_start)(self.config, self.network)
 
 
 def prepare(config: Config, *, environ: Mapping[str, str]) -> Plan:
@@ -112,25 +92,25 @@ def prepare(config: Config, *, environ: Mapping[str, str]) -> Plan:
     except OSError as error:
         raise ConfigError(f"output_dir or metrics_path: {error.strerror}: {error.filename}") from None
     env = describe_env(**env_arguments(config))
-    network = NetworkSpec.for_env(env, config.hidden_sizes, config.activation)
-    _require_cpu(config, topology)
+    kind = LEARNERS[config.learner]
+    kind.require(env, config, device=topology.device)
+    network = kind.network(config, env)
+    pretrained = kind.pretrained(config, environ)
     resumed, notes = _find_resumed(config, network, environ)
-    num_rounds = config.num_rounds(max(1, topology.num_learners))
-    num_threads = learner_threads(config, topology, environ)
+    advice = (*kind.notes(config, device=topology.device), *_advice(topology))
     plan = Plan(
         config,
         topology,
         env,
         network,
-        num_rounds,
-        num_threads,
+        learner_threads(config, topology, environ),
+        pretrained,
+        config.num_rounds(max(1, topology.num_learners)),
         resumed,
-        (*topology.notes, *warnings(config), *_advice(config, topology), *notes),
+        (*topology.notes, *advice, *notes),
     )
     _require_memory(plan)
-    if config.init_from is not None:
-        load_initial(plan)
-    return plan
+    return plan if config.init_from is None else replace(plan, notes=(*plan.notes, *plan.starting_point().notes))
 
 
 def _require_memory(plan: Plan) -> None:
@@ -140,11 +120,6 @@ def _require_memory(plan: Plan) -> None:
             f"a rollout of each learner needs {size / 2**30:,.1f} GiB, this machine has {memory / 2**30:.1f} GiB; "
             "lower rollout_length, num_actors, envs_per_actor or hidden_sizes"
         )
-
-
-def _require_cpu(config: Config, topology: TrainingTopology) -> None:
-    if config.update_backend == "numpy" and topology.device != "cpu":
-        raise ConfigError(f"update_backend: numpy runs on a CPU, this learner on {topology.device}; use auto or torch")
 
 
 def env_arguments(config: Config) -> dict[str, Any]:
@@ -175,10 +150,15 @@ def _find_resumed(
     if not is_there:
         raise CheckpointError(f"resume: {place} does not exist")
     path, content, skipped = find_checkpoint(place)
-    saved = network_of(content)
+    kind, learner, saved = LEARNERS[config.learner], content.get("learner", "ppo"), network_of(content)
+    if learner != config.learner:
+        raise CheckpointError(f"resume: {path} is of learner: {learner}, this configuration of {config.learner}")
     if saved != network:
         raise CheckpointError(f"resume: {path} has another shape: it holds {saved}, this configuration needs {network}")
     require_whole(path, content)
+    count, needed = len(content["ranks"][0]["learner"][kind.trained]), kind.num_parameters(config, network)
+    if count != needed:
+        raise CheckpointError(f"resume: {path} holds {count:,} parameters, this configuration needs {needed:,}")
     if content["env"]["env_id"] != config.env_id:
         raise CheckpointError(
             f"resume: {path} is of {content['env']['env_id']}, this configuration of {config.env_id}; "
@@ -195,53 +175,20 @@ def _changed_settings(config: Config, effective: Path) -> list[str]:
         before = load_config(effective)
     except ConfigError:
         return []  # a checkpoint that was copied elsewhere, or a file of another version
-    names = [s.name for s in describe_settings() if s.name not in ("resume", "run_name", "output_dir", "init_from")]
+    names = [s.name for s in describe_settings() if s.name not in _NOT_COMPARED]
     changes = [
         f"{n}: {getattr(before, n)} -> {getattr(config, n)}" for n in names if getattr(before, n) != getattr(config, n)
     ]
     return [f"settings that differ from the run so far: {'; '.join(changes)}"] if changes else []
 
 
-def load_initial(plan: Plan) -> tuple[FloatArray, RmsState, RmsState]:
-    """Parameters [P] and statistics of observations and returns of the model or checkpoint that `init_from` names."""
-    assert plan.config.init_from is not None
-    path = Path(plan.config.init_from)
-    if is_checkpoint(path):
-        _, content, _ = find_checkpoint(path)
-        require_whole(path, content)
-        network = network_of(content)
-        parameters, state = content["ranks"][0]["learner"]["parameters"], content["obs_rms_state"]
-        returns = content["return_rms_state"]
-        state = state if state["count"] else None
-    else:
-        network, _, parameters, state, spec = load_model(path)
-        returns = spec.get("return_rms_state") or empty_rms_state(1)
-        returns = {
-            "mean": np.atleast_1d(returns["mean"]),
-            "var": np.atleast_1d(returns["var"]),
-            "count": returns["count"],
-        }
-    if network != plan.network:
-        raise CheckpointError(
-            f"init_from: {plan.config.init_from} has another shape: it holds {network}, "
-            f"this configuration needs {plan.network}"
-        )
-    if state is not None and not plan.config.normalize_obs:
-        raise CheckpointError(f"init_from: {path} acts on normalised observations; set normalize_obs: true")
-    hold_log_std(network, parameters)
-    return parameters, state or empty_rms_state(network.obs_size), returns
-
-
-def _advice(config: Config, topology: TrainingTopology) -> list[str]:
+def _advice(topology: TrainingTopology) -> list[str]:
     """What is clearly wrong for this machine."""
-    advice = []
     num_cores = _num_cores()
     num_actors = topology.num_actors * max(1, topology.num_learners // topology.num_nodes)
     if num_actors > 2 * num_cores:
-        advice.append(f"{num_actors} actors share {num_cores} cores here; more envs_per_actor instead would be quicker")
-    if topology.device.startswith("cuda") and config.minibatch_size < 512:
-        advice.append(f"minibatch_size {config.minibatch_size} leaves a GPU idle; 4096 and more suit it, or device=cpu")
-    return advice
+        return [f"{num_actors} actors share {num_cores} cores here; more envs_per_actor instead would be quicker"]
+    return []
 
 
 def _num_cores() -> int:
@@ -271,14 +218,9 @@ def plan_lines(plan: Plan) -> dict[str, str]:
     """Ranks, devices, actors, environments and mini-batch arithmetic of a run."""
     config, topology, env = plan.config, plan.topology, plan.env
     samples = plan.num_samples
-    last = samples % config.minibatch_size
-    size = min(config.minibatch_size, samples)
-    batches = -(-samples // size)
     steps = config.transitions_per_round(topology.num_learners)
     device = "cpu" if topology.device == "cpu" else topology.device.split(":")[0] + ":0 .."
     actions = f"{env.action_size} continuous" if env.action_kind == "box" else f"{env.action_size} discrete"
-    update = plan.update_backend
-    cores = 1 + plan.has_critic_worker if update == "numpy" else plan.num_threads
     lines = [
         (
             "environment",
@@ -287,8 +229,8 @@ def plan_lines(plan: Plan) -> dict[str, str]:
         ),
         (
             "network",
-            f"{'x'.join(map(str, plan.network.hidden_sizes)) or 'linear'} {plan.network.activation}, "
-            f"{plan.network.num_parameters:,} parameters",
+            f"{'x'.join(map(str, config.hidden_sizes)) or 'linear'} {plan.network.activation}, "
+            f"{plan.kind.num_parameters(config, plan.network):,} parameters",
         ),
         (
             "learners",
@@ -306,12 +248,7 @@ def plan_lines(plan: Plan) -> dict[str, str]:
             f"{config.rollout_length} steps x {topology.num_envs} environments = {samples:,} samples a learner, "
             f"{steps:,} transitions in all",
         ),
-        (
-            "update",
-            f"{config.num_epochs} epochs x {batches} mini-batches of {size}"
-            + (f" (the last one {last})" if last and batches > 1 else "")
-            + f" = {config.num_epochs * batches} gradient steps a round, by {update}, cores: {cores}",
-        ),
+        ("update", plan.kind.update_text(plan)),
         (
             "run",
             f"{plan.num_rounds} rounds = {plan.num_rounds * steps:,} environment steps "

@@ -10,7 +10,7 @@ size, P parameters.
 from __future__ import annotations
 
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -32,13 +32,13 @@ from ddp_ppo.ppo_torch import (
     Batch,
     EpochStats,
     OptimizerState,
-    SampleLosses,
     TorchUpdate,
     Update,
     sample_losses,
     step_by_step,
 )
 from ddp_ppo.ppo_workers import Team
+from ddp_ppo.protocols import FloatArray
 from ddp_ppo.rollout import Field, Rollout
 from ddp_ppo.seeding import Purpose, stream
 
@@ -65,9 +65,6 @@ NO_TEAM = Team()
 class PPO:
     """The PPO learner of one process."""
 
-    annotate = "ddp_ppo.annotate:annotate_ppo"
-    assistant = "ddp_ppo.ppo_workers:CriticWorker"
-
     def __init__(
         self,
         config: Config,
@@ -87,6 +84,7 @@ class PPO:
         self.policy = ActorCritic(network, vectors[0])
         self.optimizer = OptimizerState(*vectors[1:])
         self.learning_rate = config.learning_rate
+        self.averages_parameters = config.sync_mode == "parameters"
         self._averaging = averaging
         self._rank = rank
         self._update = self._make_update(team)
@@ -190,9 +188,10 @@ class PPO:
             )
 
     @torch.no_grad()
-    def sample_losses(self, updates: Rollout) -> SampleLosses:
-        """What each sample [N] of a rollout adds to the loss with the parameters of now; to look for a cause."""
-        return sample_losses(self.policy, self._load(updates), loss_settings(self.config))
+    def sample_losses(self, updates: Rollout) -> dict[str, Tensor]:
+        """What each sample [N] of a rollout adds to the loss with the parameters of now, without the entropy."""
+        losses = sample_losses(self.policy, self._load(updates), loss_settings(self.config))
+        return {"policy loss": losses.policy_loss, "value loss": losses.value_loss}
 
     def _standardized(self, adv: Tensor, ret: Tensor) -> Tensor:
         return standardize(adv, ret) if self.config.normalize_advantages else adv
@@ -258,30 +257,37 @@ class PPO:
         """Freezes the statistics that the next round was sampled with."""
         self.policy.load_obs_rms_state(state)
 
-    def state_dict(self) -> dict[str, Any]:
-        """Everything that training goes on from, as tensors and plain values."""
+    def acting_parameters(self) -> FloatArray:
+        """A copy of the parameters [P]."""
+        return np.array(self.policy.flat.data.cpu().numpy())
+
+    def common(self) -> dict[str, Tensor]:
+        """What ranks hold in common after a sync: the parameters, Adam's moments and its number of steps, no copies."""
+        optimizer = self.optimizer
         return {
-            "parameters": self.policy.flat.data.cpu().clone(),
-            "exp_avg": self.optimizer.exp_avg.cpu().clone(),
-            "exp_avg_sq": self.optimizer.exp_avg_sq.cpu().clone(),
-            "step": float(self.optimizer.step),
-            "learning_rate": self.learning_rate,
+            "parameters": self.policy.flat.data,
+            "exp_avg": optimizer.exp_avg,
+            "exp_avg_sq": optimizer.exp_avg_sq,
+            "step": optimizer.step,
         }
 
-    def load_state_dict(self, state: dict[str, Any]) -> bool:
-        """Continues from a state dict; True if log_std had to be brought back into its range.
+    def state_dict(self) -> dict[str, Any]:
+        """Everything that training goes on from, as tensors and plain values."""
+        common = {name: tensor.cpu().clone() for name, tensor in self.common().items()}
+        return {**common, "step": float(self.optimizer.step), "learning_rate": self.learning_rate}
+
+    def load_state_dict(self, state: Mapping[str, Any]) -> bool:
+        """Continues from a state dict, whose tensors may be NumPy arrays; True if log_std had left its range.
 
         Raises:
             ValueError: the parameters are of another network.
         """
         if state["parameters"].shape != self.policy.flat.shape:
             raise ValueError(
-                f"the checkpoint has {state['parameters'].numel()} parameters, this network {self.policy.flat.numel()}"
+                f"the checkpoint has {len(state['parameters'])} parameters, this network {self.policy.flat.numel()}"
             )
-        self.policy.flat.data.copy_(state["parameters"])
-        self.optimizer.exp_avg.copy_(state["exp_avg"])
-        self.optimizer.exp_avg_sq.copy_(state["exp_avg_sq"])
-        self.optimizer.step.fill_(state["step"])
+        for name, tensor in self.common().items():
+            tensor.copy_(torch.as_tensor(state[name]))
         self.learning_rate = float(state["learning_rate"])
         return bool(hold_log_std(self.network, self.policy.flat.data))
 

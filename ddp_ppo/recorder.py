@@ -22,9 +22,11 @@ from ddp_ppo.evidence import save_evidence
 from ddp_ppo.metrics import Console, CsvLog, TensorBoardLog, progress_line
 from ddp_ppo.plan import Plan, env_arguments
 from ddp_ppo.protocols import PlainState
+from ddp_ppo.report import report_or_warn
 from ddp_ppo.rollout import Arrays
 from ddp_ppo.run_folder import RunFolder, home_of
 from ddp_ppo.sampler import Frozen
+from ddp_ppo.versions import save_versions
 
 
 class FaultRecorder:
@@ -118,9 +120,13 @@ class Recorder(FaultRecorder):
             if effective.exists():
                 effective.rename(self._folder.path / f"config_until_round_{round_index}.yaml")
             save_effective(self._plan.config, effective)
+            save_versions(self._folder.path / "versions.json")
+            self._stack.callback(report_or_warn, self._folder.path, self.say)  # when the files below are closed
             self._csv = CsvLog(self._folder.metrics, after_round=round_index)
             self._stack.callback(self._csv.close)
-            self._tensorboard = TensorBoardLog(self._folder.tensorboard, after_step=env_steps)
+            self._tensorboard = TensorBoardLog(
+                self._folder.tensorboard, after_step=env_steps, settings=asdict(self._plan.config)
+            )
             self._stack.callback(lambda: self._write("tensorboard", self._tensorboard.close))
         except OSError as error:
             raise ConfigError(f"the run's files cannot be opened: {error.strerror}: {error.filename}") from None
@@ -170,7 +176,7 @@ class Recorder(FaultRecorder):
 
 def _about(config: Config) -> dict[str, Any]:
     """What a model or checkpoint says of the run that it is from."""
-    names = ("seed", "eval_episodes", "solved_return", "policy_backend")
+    names = ("learner", "seed", "eval_episodes", "solved_return", "policy_backend")
     settings = {name: getattr(config, name) for name in names}
     return {"config": config.name, **settings, "env_arguments": env_arguments(config)}
 

@@ -18,7 +18,6 @@ from ddp_ppo.actor_pool import ActorPool
 from ddp_ppo.episodes import Episode
 from ddp_ppo.moments import RmsState
 from ddp_ppo.plan import Plan, env_arguments
-from ddp_ppo.ppo import PPO, loss_settings
 from ddp_ppo.protocols import FloatArray, PlainState
 from ddp_ppo.rollout import Arrays, Rollout, SharedBlock, slot_name
 
@@ -160,7 +159,7 @@ def _actor_job(plan: Plan, block: SharedBlock, actor_id: int) -> ActorJob:
         env=plan.env,
         network=plan.network,
         policy="ddp_ppo.policy:TorchPolicy" if is_torch else "ddp_ppo.numpy_policy:NumpyPolicy",
-        annotate=PPO.annotate,
+        annotate=plan.kind.annotate,
         gamma=config.gamma,
         gae_lambda=config.gae_lambda,
         field_names=tuple(field.name for field in plan.fields),
@@ -168,6 +167,6 @@ def _actor_job(plan: Plan, block: SharedBlock, actor_id: int) -> ActorJob:
         block=block,
         normalize_obs=config.normalize_obs,
         normalize_reward=config.normalize_reward,
-        assistant=PPO.assistant,
-        assistant_settings=loss_settings(config),
+        assistant=plan.kind.assistant,
+        assistant_settings=plan.kind.assistant_settings(config),
     )

@@ -6,12 +6,11 @@ from collections.abc import Callable
 from typing import Any, NamedTuple
 
 import numpy as np
-import torch
 
 from ddp_ppo.actor_pool import ActorPool
+from ddp_ppo.learner_kind import Learner
 from ddp_ppo.moments import RmsState
 from ddp_ppo.plan import Plan
-from ddp_ppo.ppo import PPO
 
 
 class Standing(NamedTuple):
@@ -41,7 +40,7 @@ class Standing(NamedTuple):
 
 
 def restore_rank(
-    content: dict[str, Any], plan: Plan, learner: PPO, pool: ActorPool, say: Callable[[str], None]
+    content: dict[str, Any], plan: Plan, learner: Learner, pool: ActorPool, say: Callable[[str], None]
 ) -> None:
     """Sets one rank's learner and actors to a checkpoint; a rank that it does not know starts from rank 0's parameters.
 
@@ -49,10 +48,7 @@ def restore_rank(
     """
     topology, ranks = plan.topology, content["ranks"]
     own = ranks[topology.rank] if topology.rank < len(ranks) else ranks[0]
-    state = {**own["learner"]}
-    for name in ("parameters", "exp_avg", "exp_avg_sq"):
-        state[name] = torch.from_numpy(state[name])
-    if learner.load_state_dict(state):
+    if learner.load_state_dict(own["learner"]):
         say("note: log_std of the checkpoint was outside its range and has been brought back")
     actors = [state for rank in ranks for state in rank["actors"]]
     first = topology.rank * topology.num_actors
@@ -71,5 +67,6 @@ def restore_rank(
 
 
 def is_finite(ranks: list[dict[str, Any]]) -> bool:
-    """Whether every rank's parameters are finite."""
-    return all(np.isfinite(rank["learner"]["parameters"].numpy()).all() for rank in ranks)
+    """Whether all that every rank's learner goes on from is finite."""
+    states = (np.asarray(value) for rank in ranks for value in rank["learner"].values())
+    return all(np.isfinite(state).all() for state in states if state.dtype.kind == "f")

@@ -16,7 +16,7 @@ from contextlib import contextmanager
 
 CUT_SECONDS = 3.0  # after the request: the round is cut short
 END_SECONDS = 6.0  # after the request: the process ends, whatever it does
-_SAME_SECONDS = 0.3  # Ctrl-C reaches a learner twice, from the terminal and from torchrun
+_SAME_SECONDS = 0.4  # Ctrl-C reaches a learner twice, from the terminal and from torchrun
 _ASKING = (signal.SIGTERM, signal.SIGINT)
 
 

@@ -18,8 +18,9 @@ import torch
 from numpy.typing import NDArray
 
 from ddp_ppo.distributed import Learners, average_metrics
+from ddp_ppo.learner_kind import Learner
 from ddp_ppo.moments import RmsState, empty_rms_state, merge_rms_states
-from ddp_ppo.ppo import PPO
+from ddp_ppo.rollout import Arrays
 
 _TOTALS = ("buffer_size", "train/gradient_steps")  # shown as sums over learners; every other metric is a mean
 _EPISODES = ("episodes", "episode_return_sum", "episode_len_sum", "episode_terminations")
@@ -51,29 +52,24 @@ class Outcome:
     stop_signal: int | None
 
 
-def optimized(learner: PPO) -> list[torch.Tensor]:
-    """What ranks hold in common after a sync: the parameters, Adam's moments and its number of steps."""
-    optimizer = learner.optimizer
-    return [learner.policy.flat.data, optimizer.exp_avg, optimizer.exp_avg_sq, optimizer.step]
-
-
-def average_optimized(learner: PPO, learners: Learners) -> None:
+def average_common(learner: Learner, learners: Learners) -> None:
     """Averages parameters and optimizer state of all learners by one all_reduce over one flat vector.
 
     The moments are averaged too: kept local they would push each learner away from the average again, and ranks would
     not be equal after a sync.
     """
-    tensors = optimized(learner)
+    common = learner.common()
+    tensors = list(common.values())
     vector = torch.cat([tensor.reshape(-1) for tensor in tensors])
     learners.average(vector)
     for tensor, part in zip(tensors, torch.split(vector, [tensor.numel() for tensor in tensors]), strict=True):
         tensor.copy_(part.reshape(tensor.shape))
-    learner.optimizer.step.round_()
+    common["step"].round_()
 
 
 def exchange(
     learners: Learners,
-    learner: PPO,
+    learner: Learner,
     history: Statistics,
     *,
     stats: Sequence[Mapping[str, Any]],
@@ -93,7 +89,8 @@ def exchange(
     Raises:
         ConsistencyError: they are not, or the statistics or the learning rate are not.
     """
-    hashes = _hashes(learner, history)
+    common = {name: tensor.cpu().numpy() for name, tensor in learner.common().items()}
+    hashes = _hashes({**common, **_not_trained(learner, history)})
     parts = [
         [float(stop_signal or 0)],
         [float(sum(actor[name] for actor in stats)) for name in _EPISODES],
@@ -105,7 +102,8 @@ def exchange(
     rows = learners.exchange(np.concatenate([np.asarray(part, np.float64) for part in parts]))
     ends = np.cumsum([len(part) for part in parts])
     stops, episodes, hash_rows, obs_rows, return_rows, metric_rows = np.split(rows, ends[:-1], axis=1)
-    _require_equal(list(hashes), hash_rows, is_synced)
+    first = 0 if is_synced else len(common)
+    _require_equal(list(hashes)[first:], hash_rows[:, first:])
     statistics = Statistics(
         merge_rms_states([history.obs, *(_unpacked(row) for row in obs_rows)]),
         merge_rms_states([history.returns, *(_unpacked(row) for row in return_rows)]),
@@ -141,25 +139,22 @@ def _episode_metrics(count: float, return_sum: float, length_sum: float, termina
     }
 
 
-def _hashes(learner: PPO, history: Statistics) -> dict[str, float]:
-    """Checksums that differ where two ranks differ in a single bit; those of what is synced come first."""
-    parameters, exp_avg, exp_avg_sq, step = (tensor.cpu().numpy() for tensor in optimized(learner))
-    arrays = {
-        "parameters": parameters,
-        "exp_avg": exp_avg,
-        "exp_avg_sq": exp_avg_sq,
-        "step": step,
+def _not_trained(learner: Learner, history: Statistics) -> Arrays:
+    """What has to be equal on all ranks after every round."""
+    return {
         "obs_rms_state": np.concatenate([history.obs["mean"], history.obs["var"], [history.obs["count"]]]),
         "return_rms_state": np.concatenate([history.returns["mean"], history.returns["var"]]),
         "learning_rate": np.array(learner.learning_rate),
     }
+
+
+def _hashes(arrays: Arrays) -> dict[str, float]:
+    """Checksums that differ where two ranks differ in a single bit."""
     return {name: float(zlib.crc32(array.tobytes())) for name, array in arrays.items()}
 
 
-def _require_equal(names: list[str], rows: NDArray[np.float64], is_synced: bool) -> None:
+def _require_equal(names: list[str], rows: NDArray[np.float64]) -> None:
     for column, name in enumerate(names):
-        if column < 4 and not is_synced:
-            continue
         values, first, counts = np.unique(rows[:, column], return_index=True, return_counts=True)
         if len(values) == 1:
             continue

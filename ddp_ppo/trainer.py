@@ -9,6 +9,8 @@ Shapes: T rollout_length, B environments of this learner, D observation size, P 
 from __future__ import annotations
 
 import math
+import os
+import signal
 import time
 from collections.abc import Mapping
 from contextlib import ExitStack
@@ -27,30 +29,30 @@ from ddp_ppo.distributed import CollectiveError, Learners
 from ddp_ppo.episodes import evaluation_seeds
 from ddp_ppo.finite import NonFiniteError, first_in_parameters
 from ddp_ppo.metrics import Console, time_metrics
-from ddp_ppo.moments import empty_rms_state
-from ddp_ppo.networks import initial_parameters
-from ddp_ppo.plan import Plan, load_initial, prepare
-from ddp_ppo.ppo import ALONE, NO_TEAM, PPO, Averaging
+from ddp_ppo.plan import Plan, prepare
 from ddp_ppo.ppo_cuda import page_locked
-from ddp_ppo.ppo_workers import Team, trained_of
 from ddp_ppo.recorder import FaultRecorder, Recorder
 from ddp_ppo.rollout import SharedBlock
 from ddp_ppo.sampler import Frozen, Sampled, Sampler, actor_jobs
-from ddp_ppo.seeding import Purpose, stream
 from ddp_ppo.standing import Standing, is_finite, restore_rank
 from ddp_ppo.stopping import CutShort, StopRequest
 from ddp_ppo.sync import (
     ConsistencyError,
     Outcome,
     Statistics,
-    average_optimized,
+    average_common,
     exchange,
-    optimized,
     reward_metrics,
     term_names,
 )
 
-_COLLECT_SECONDS = 1.5  # that rank 0 waits for the others' state when a round is cut short
+_COLLECT_SECONDS = 1.5  # that rank 0 waits for the others' state when a run ends early
+_EVENTS = {  # what a failure is called in events.jsonl
+    ActorError: "actor_error",
+    CollectiveError: "collective_error",
+    ConsistencyError: "consistency_error",
+    NonFiniteError: "non_finite",
+}
 
 
 @dataclass(frozen=True)
@@ -72,8 +74,18 @@ class TrainingResult:
     stop_signal: int | None = None
 
 
-def train(config: Config, *, environ: Mapping[str, str], console: Console | None = None) -> TrainingResult:
-    """Trains one configuration as one of the processes that `environ` (torchrun's variables, or none) describes.
+def train(
+    config: Config, *, environ: Mapping[str, str] | None = None, console: Console | None = None
+) -> TrainingResult:
+    """Trains one configuration, to the end or until the process gets INT or TERM.
+
+    In a program of your own: call it from the main thread, below `if __name__ == "__main__":`, as the actors that it
+    starts import the program again. Set OPENBLAS_NUM_THREADS=1 before NumPy is imported, as the command line does.
+
+    Args:
+        config: of `load_config("task.yaml", ["seed=3"])`, or `Config(env_id="CartPole-v1", seed=3)`.
+        environ: torchrun's variables, which say which of the learners this process is; None for those of the process.
+        console: where to print; `Console(open(os.devnull, "w"))` is silent.
 
     Returns:
         how the run ended; the same for every learner but for the folder's use.
@@ -83,12 +95,12 @@ def train(config: Config, *, environ: Mapping[str, str], console: Console | None
         ActorError, CollectiveError: a process of the run failed.
     """
     console = console or Console()
-    plan = prepare(config, environ=environ)
+    plan = prepare(config, environ=os.environ if environ is None else environ)
     if plan.topology.is_surplus:
         for note in plan.topology.notes:
             console.say(note)
         return TrainingResult(None)
-    torch.set_num_threads(plan.torch_threads)
+    torch.set_num_threads(plan.kind.torch_threads(plan))
     stop = StopRequest()
     try:
         with ExitStack() as stack:
@@ -127,57 +139,35 @@ class _Run:
         self.round = self.env_steps = 0
         self.elapsed_seconds = self.checkpoint_seconds = 0.0
         self.best_return = self.eval_return = math.nan
-        self.statistics = Statistics(empty_rms_state(plan.network.obs_size), empty_rms_state(1))
-        self.learner = self._make_learner()
+        start = plan.starting_point()
+        self.statistics = Statistics(start.obs_rms_state, start.return_rms_state)
+        self.learner = plan.kind.make(
+            plan, start.parameters, arrays=self.block.arrays, pool=self.pool, learners=self.learners
+        )
         with stop.cuttable():
             self.pool.wait_ready()
         if plan.resumed is not None:
             self._restore(plan.resumed[1])
         else:
-            self.learners.broadcast(optimized(self.learner))
+            self.learners.broadcast(list(self.learner.common().values()))
         self.recorder.open_logs(self.round, self.env_steps)
         self.kept = self._standing()  # that of the last whole round, for an end in mid-round
 
-    def _make_learner(self) -> PPO:
-        config, plan = self.config, self.plan
-        if config.init_from is None:
-            parameters = initial_parameters(plan.network, stream(config.seed, Purpose.INIT), config.init_log_std)
-        else:
-            parameters, *statistics = load_initial(plan)
-            self.statistics = Statistics(*statistics)
-        is_gradient_mode = config.sync_mode == "gradients" and plan.topology.num_learners > 1
-        averaging = Averaging(
-            self.learners.average if is_gradient_mode else ALONE.gradient,
-            self.learners.average_scalar,
-            is_gradient_mode,
-        )
-        trained = trained_of(self.block.arrays)
-        trained.parameters[:] = parameters
-        device, rank = torch.device(plan.topology.device), plan.topology.rank
-        return PPO(config, plan.network, trained, device=device, averaging=averaging, team=self._team(), rank=rank)
-
-    def _team(self) -> Team:
-        if not self.plan.has_critic_worker:
-            return NO_TEAM
-        pool = self.pool
-        return Team(
-            self.block.arrays, True, pool.begin_assist, pool.end_assist, pool.is_assistant_lost, pool.replace_assistant
-        )
-
     def loop(self) -> TrainingResult:
-        """All rounds, or those until a stop request."""
+        """All rounds, or those until a stop request or a failure, which leave what whole rounds have learnt."""
         try:
             return self._rounds()
-        except CollectiveError as error:
-            if self.stop.is_overdue:  # those that have left were asked to stop as well
-                return self._cut_short()
-            self.recorder.event("collective_error", self.round, str(error), is_shown=False)
-            raise
-        except ConsistencyError as error:
-            self.recorder.event("consistency_error", self.round, str(error), is_shown=False)
-            raise
         except CutShort:
             return self._cut_short()
+        except (ActorError, CollectiveError, ConsistencyError, NonFiniteError) as error:
+            if self.stop.is_overdue and isinstance(error, CollectiveError):  # those that left were asked to stop too
+                return self._cut_short()
+            headline = str(error).partition("\n")[0]
+            self.recorder.event(_EVENTS[type(error)], self.kept.round, headline, is_shown=False)
+            self.learners.leave(headline)
+            if not isinstance(error, ConsistencyError):  # then nobody knows which rank's state is right
+                self._save_kept()
+            raise
 
     def _rounds(self) -> TrainingResult:
         """Rounds until the last one or a stop request; the one place that reads like the algorithm."""
@@ -238,40 +228,40 @@ class _Run:
         return Standing(*done, *self.statistics, self.best_return, self.eval_return, own)
 
     def _cut_short(self) -> TrainingResult:
-        """Gives the round up, and saves what every rank had before it where all of them can still say so."""
+        """Gives the round up that takes too long for a stop request."""
         self.pool.close(0.0)
-        self.learners.leave(f"asked to stop by signal {self.stop.signal}")
         kept = self.kept
-        ranks = self.learners.collect(f"round {kept.round}", kept.own, seconds=_COLLECT_SECONDS) if kept.round else []
-        if ranks and is_finite(ranks):
-            self.recorder.checkpoint(kept.round, kept.content(ranks))
+        self.learners.leave(f"asked to stop by {signal.Signals(self.stop.signal or signal.SIGTERM).name}")
+        self._save_kept()
         self.recorder.event("cut_short", kept.round, f"the stop request has cut round {kept.round + 1} short")
         self.round, self.env_steps = kept.round, kept.env_steps
         return self._result(self.stop.signal)
 
+    def _save_kept(self) -> None:
+        """Saves the last whole round, without a collective: where every rank can still say what it had then."""
+        kept = self.kept
+        ranks = self.learners.collect(f"round {kept.round}", kept.own, seconds=_COLLECT_SECONDS) if kept.round else []
+        if ranks and is_finite(ranks):
+            self.recorder.checkpoint(kept.round, kept.content(ranks))
+
     def _frozen(self) -> Frozen:
         """The policy as it is now, to sample, evaluate or save; none of it with a parameter that is not finite."""
-        parameters = np.array(self.learner.policy.flat.data.cpu().numpy())
+        parameters = self.learner.acting_parameters()
         if bad := first_in_parameters(self.plan.network, parameters):
             raise self._non_finite(f"after round {self.round}: the parameter {bad}")
         return Frozen(parameters, self.statistics.obs, self.statistics.returns)
 
     def _non_finite(self, what: str) -> NonFiniteError:
-        where = f"rank {self.plan.topology.rank}, {what}"
-        self.recorder.event("non_finite", self.round, where, is_shown=False)
-        return NonFiniteError(f"{where}; the last checkpoint is intact")
+        return NonFiniteError(f"rank {self.plan.topology.rank}, {what}; the last checkpoint is intact")
 
     def _sample(self) -> Sampled:
-        """This round's rollout; where an actor fails for good, what was learned is saved before the run ends."""
+        """This round's rollout, and evidence where an actor has met a value that is not finite."""
         try:
             return self.sampler.collect(self.round, self._frozen())
         except ActorError as error:
-            self.recorder.event("actor_error", self.round, str(error).splitlines()[0], is_shown=False)
             if error.where is not None and error.state is not None:
                 columns = self.sampler.columns_of(error.job.actor_id, self.round)
                 self.recorder.evidence(error.state, columns, error.where, self.round)
-            if self.round and self.plan.topology.num_learners == 1:  # several would have to gather
-                self._checkpoint()
             raise
 
     def _train(self, data: Sampled) -> dict[str, float]:
@@ -281,7 +271,9 @@ class _Run:
                 data.rollout, round_index=self.round, num_rounds=self.plan.num_rounds, reward_scale=data.reward_scale
             )
         except NonFiniteError as error:
-            raise self._explained(data, str(error)) from None
+            is_mean = self.config.sync_mode == "gradients" and self.plan.topology.num_learners > 1
+            note = "; it is the mean of all learners, the cause may lie with another one" if is_mean else ""
+            raise self._explained(data, f"{error}{note}") from None
         return metrics
 
     def _explained(self, data: Sampled, seen: str) -> NonFiniteError:
@@ -297,11 +289,11 @@ class _Run:
     def _sync(self, data: Sampled, metrics: dict[str, float]) -> Outcome:
         """Averages parameters where due, and merges the round of all learners."""
         config = self.config
-        averages_gradients = config.sync_mode == "gradients"
+        averages_parameters = self.learner.averages_parameters
         is_last = self.round == self.plan.num_rounds
-        is_due = not averages_gradients and (is_last or self.round % config.param_sync_interval == 0)
+        is_due = averages_parameters and (is_last or self.round % config.param_sync_interval == 0)
         if is_due:
-            average_optimized(self.learner, self.learners)
+            average_common(self.learner, self.learners)
         seconds = [actor["sample_seconds"] + actor["annotate_seconds"] for actor in data.stats]
         metrics["time/idle_seconds"] = max(seconds) - sum(seconds) / len(seconds)
         if self.terms is None:  # in its first round every rank learns what rank 0 calls them
@@ -314,7 +306,7 @@ class _Run:
             stats=data.stats,
             metrics=metrics,
             stop_signal=self.stop.signal,
-            is_synced=is_due or averages_gradients,
+            is_synced=is_due or not averages_parameters,
         )
 
     def _evaluate(self) -> dict[str, float]:
@@ -360,4 +352,4 @@ class _Run:
         self.elapsed_seconds = content["elapsed_seconds"]
         self.best_return, self.eval_return = content["best_return"], content["eval_return"]
         if self.config.sync_mode == "gradients":  # the checkpoint may be of a run that averaged parameters
-            average_optimized(self.learner, self.learners)
+            average_common(self.learner, self.learners)

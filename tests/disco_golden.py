@@ -1,7 +1,8 @@
 """Reference data of the DiscoRL rule for tests, and agents, batches and weights that need none.
 
 The data (the published weights and what the reference implementation computes with them) is no part of the project: it
-lies in the folder that DDP_PPO_DISCO_DATA names, or in ../shared/disco. Tests that need it are skipped without it.
+lies in the folder that DDP_PPO_DISCO_DATA names, or in ../shared/disco. Tests that need it are skipped without it, and
+those that need the weights alone take them from DDP_PPO_DISCO_WEIGHTS too.
 """
 
 from __future__ import annotations
@@ -25,9 +26,13 @@ from ddp_ppo.rollout import Rollout, rollout_shapes
 ROOT = Path(__file__).resolve().parents[1]
 _PLACES = (Path(os.environ.get("DDP_PPO_DISCO_DATA") or "/nonexistent"), ROOT.parent / "shared" / "disco")
 DATA = next((place for place in _PLACES if place.is_dir()), _PLACES[0])
-WEIGHTS = DATA / "disco_103.npz"
+WEIGHTS = Path(os.environ.get("DDP_PPO_DISCO_WEIGHTS") or DATA / "disco_103.npz")
+needs_weights = unittest.skipUnless(
+    WEIGHTS.is_file(), "needs DiscoRL's published weights; DDP_PPO_DISCO_WEIGHTS names the file"
+)
 needs_data = unittest.skipUnless(
-    WEIGHTS.is_file(), "needs DiscoRL's reference data; DDP_PPO_DISCO_DATA names its folder"
+    WEIGHTS.is_file() and (DATA / "golden").is_dir(),
+    "needs DiscoRL's reference data; DDP_PPO_DISCO_DATA names its folder",
 )
 
 CPU = torch.device("cpu")

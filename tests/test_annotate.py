@@ -5,7 +5,7 @@ import unittest
 import numpy as np
 import torch
 
-from ddp_ppo.annotate import Discounting, annotate_ppo, scale_reward
+from ddp_ppo.annotate import Discounting, annotate_disco, annotate_ppo, scale_reward
 from ddp_ppo.networks import NetworkSpec
 from ddp_ppo.numpy_policy import NumpyPolicy
 from ddp_ppo.ppo import PPO
@@ -72,6 +72,16 @@ class AnnotateTest(unittest.TestCase):
         np.testing.assert_array_equal(columns["act"], [1, 1, 1])
         np.testing.assert_array_equal(columns["terminated"], [True, False, False])
         np.testing.assert_array_equal(columns["truncated"], [False, False, True])
+
+
+class AnnotateDiscoTest(unittest.TestCase):
+    def test_logits_are_those_of_the_policy_while_acting(self):
+        network = NetworkSpec(1, "categorical", 2, (), "relu")
+        policy = NumpyPolicy(network, EnvSpec("A", 1, "discrete", 2), 1, 2)
+        policy.outputs[:] = [[[0.5, -1.0]], [[2.0, 3.0]]]
+        columns = {"logits": np.zeros((2, 1, 2), np.float32)}
+        annotate_disco(policy, columns, Discounting(0.9, 0.8, 1.0, np.inf))
+        np.testing.assert_array_equal(columns["logits"], policy.outputs)
 
 
 class ScaleRewardTest(unittest.TestCase):

@@ -87,6 +87,16 @@ class WatchTest(unittest.TestCase):
             with self.subTest(rule):
                 self.assertEqual(after_healthy([fault] * 24), [rule])
 
+    def test_rounds_that_begin_to_train_are_no_drop_of_the_speed(self):
+        rows = [{"train/gradient_steps": 0.0}] * SETTLED
+        rows += [{"train/gradient_steps": 1.0, "time/steps_per_second": 500.0}] * 100
+        self.assertEqual(events(rows), [])
+
+    def test_metrics_that_a_learner_does_not_have_are_silent(self):
+        row = {name: value for name, value in HEALTHY.items() if not name.startswith("train/")}
+        watch = Watch()
+        self.assertEqual([event for _ in range(2 * SETTLED) for event in watch.update(row)], [])
+
     def test_single_odd_round_is_no_lasting_fault(self):
         odd = [{"train/clip_fraction": 0.8}, {"train/action_std": 0.001}, {"time/steps_per_second": 500.0}]
         self.assertEqual(after_healthy([change for fault in odd for change in ({}, fault, {})]), [])

@@ -1,6 +1,7 @@
 """Reading, checking and writing settings. Nothing here starts a process."""
 
 import dataclasses
+import importlib
 import os
 import pickle
 import subprocess
@@ -540,7 +541,10 @@ class ShippedConfigsTest(unittest.TestCase):
         for path in (ROOT / "configs").glob("*.yaml"):
             config = load_config(path)
             with self.subTest(path.name):
-                spec = gymnasium.spec(config.env_id)
+                module, _, name = config.env_id.rpartition(":")
+                if module:
+                    importlib.import_module(module)
+                spec = gymnasium.spec(name)
                 self.assertIn(config.solved_return, (None, spec.reward_threshold))
 
     def test_settings_page_is_what_the_command_prints(self):

@@ -7,11 +7,15 @@ import torch
 
 from ddp_ppo.config import Config
 from ddp_ppo.diagnosis import find_cause
-from ddp_ppo.finite import NonFiniteError
+from ddp_ppo.disco.agent import AgentSpec
+from ddp_ppo.disco.learner import DiscoLearner
+from ddp_ppo.disco.settings import DiscoSettings
+from ddp_ppo.finite import NonFiniteError, NotFinite
 from ddp_ppo.networks import NetworkSpec
 from ddp_ppo.numpy_policy import NumpyPolicy
 from ddp_ppo.ppo import PPO, fresh
 from ddp_ppo.protocols import EnvSpec
+from tests.disco_golden import SMALL_AGENT, random_agent, random_meta, random_rollout
 from tests.fixtures import random_parameters, sampled_rollout
 
 ENV = EnvSpec("A", 3, "box", 2, (-1.0, -1.0), (1.0, 1.0))
@@ -60,6 +64,13 @@ class FindCauseTest(unittest.TestCase):
         self.assertRegex(words, "^the norm of the gradient is inf; .*; the largest value loss is 3.24e[+]38, ")
         self.assertRegex(words, "of environment 3 in step 3 of the rollout$")
         self.assertIsNone(where)
+
+    def test_a_learner_whose_losses_are_not_those_of_samples_tells_what_it_has_seen(self):
+        learner = DiscoLearner(DiscoSettings(), random_agent(AgentSpec(3, 2, **SMALL_AGENT)), meta=random_meta())
+        rollout = random_rollout(DiscoLearner.rollout_fields(learner.network), T, B)
+        self.assertEqual(find_cause(learner, rollout, "the gradient is inf"), ("the gradient is inf", None))
+        rollout["logits"][4, 1, 0] = np.nan
+        self.assertEqual(find_cause(learner, rollout, "").where, NotFinite("logits", 1, 5, 0, "nan"))
 
 
 if __name__ == "__main__":

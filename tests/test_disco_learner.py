@@ -77,14 +77,14 @@ def make_learner(settings=SETTINGS, *, seed=0, **options):
 
 def rollouts(count, num_envs=2, num_steps=5):
     """Consecutive rollouts."""
-    fields = DiscoLearner.rollout_fields(SPEC)
+    fields = DiscoLearner.rollout_fields(SPEC.acting_network)
     return [random_rollout(fields, num_steps, num_envs, seed=seed) for seed in range(count)]
 
 
 def train(learner, sequence, first_round=0):
     """Metrics of each round."""
     return [
-        learner.train_step(rollout, round_index=first_round + i, num_rounds=100) for i, rollout in enumerate(sequence)
+        learner.train_step(rollout, round_index=i, num_rounds=100)[1] for i, rollout in enumerate(sequence, first_round)
     ]
 
 
@@ -210,8 +210,8 @@ class TwoWorkersTest(GoldenTest):  # C32
                     self.assert_logs(step["metrics"], arrays | logs, i)
                     self.assert_state(step["common"], arrays, i)
             common = steps[-1]["common"]
-            self.assert_parameters(common["parameters"], haiku_parameters(arrays, "params_5", spec), 5e-5)
-            self.assert_parameters(common["target_parameters"], haiku_parameters(arrays, "target_params_5", spec), 2e-5)
+            self.assert_parameters(common["agent"], haiku_parameters(arrays, "params_5", spec), 5e-5)
+            self.assert_parameters(common["target"], haiku_parameters(arrays, "target_params_5", spec), 2e-5)
 
     def test_what_is_common_has_the_same_bits(self):
         for one, other in zip(*self.workers, strict=True):
@@ -288,7 +288,7 @@ class TrainStepTest(unittest.TestCase):
         learner, other = (make_learner(dataclasses.replace(SETTINGS, replay_capacity=0)) for _ in range(2))
         (rollout,) = rollouts(1)
         batch = learner._trajectories(rollout, 1.0)
-        metrics = other.train_step(rollout, round_index=0, num_rounds=1)
+        _, metrics = other.train_step(rollout, round_index=0, num_rounds=1)
         self.assertEqual(metrics["train/loss"], float(learner.update(batch)[0]))
         self.assertTrue(torch.equal(learner.agent.flat, other.agent.flat))
 
@@ -381,9 +381,9 @@ class ResumeTest(unittest.TestCase):
     def test_state_does_not_change_with_the_learner(self):
         learner = make_learner()
         state = learner.state_dict()
-        before = state["parameters"].clone()
+        before = state["agent"].clone()
         train(learner, rollouts(3))
-        self.assertTrue(torch.equal(state["parameters"], before))
+        self.assertTrue(torch.equal(state["agent"], before))
         self.assertEqual(state["replay"], {})
 
     def test_other_agent_is_refused(self):

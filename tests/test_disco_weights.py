@@ -1,16 +1,20 @@
 """The weights file: found, downloaded from a local server, and refused where it is not the published one."""
 
+import contextlib
 import hashlib
 import http.server
 import io
 import json
+import socket
 import tempfile
 import threading
 import unittest
+import unittest.mock
 from pathlib import Path
 
 import numpy as np
 
+from ddp_ppo.__main__ import main
 from ddp_ppo.config import ConfigError
 from ddp_ppo.disco.weights import (
     ENVIRON_NAME,
@@ -199,6 +203,19 @@ class DownloadTest(FolderTest):
         closed.server_close()
         with self.assertRaisesRegex(ConfigError, "could not be downloaded"):
             self.download(f"http://127.0.0.1:{closed.server_port}/right")
+
+    def test_command_without_a_connection_ends_with_one_line(self):
+        with socket.create_server(("127.0.0.1", 0)) as server:
+            proxy = f"http://127.0.0.1:{server.getsockname()[1]}"  # where nobody listens from now on
+        out, err = io.StringIO(), io.StringIO()
+        with (
+            unittest.mock.patch.dict("os.environ", {"https_proxy": proxy}),
+            contextlib.redirect_stdout(out),
+            contextlib.redirect_stderr(err),
+        ):
+            code = main(["disco-weights", "--out", str(self.folder / "w.npz")])
+        self.assertEqual((code, out.getvalue(), list(self.folder.iterdir())), (2, "", []))
+        self.assertRegex(err.getvalue(), r"\Addp-ppo: https://.*: could not be downloaded .*\n\Z")
 
     def test_target_that_cannot_be_written_is_named(self):
         self.target = self.folder / "file" / FILE_NAME

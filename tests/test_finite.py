@@ -88,6 +88,9 @@ class AnnotationsTest(unittest.TestCase):
     def test_each_is_named_with_environment_and_step(self):
         for name, stage in (("value", "value"), ("logp", "logp"), ("adv", "advantage"), ("ret", "return")):
             self.assertEqual(first_in_annotations(columns(**{name: (4, 1)})), NotFinite(stage, 1, 5, None, "nan"))
+        logits = np.zeros((T, K, 2), np.float32)
+        logits[4, 1, 0] = np.nan
+        self.assertEqual(first_in_annotations({"logits": logits}), NotFinite("logits", 1, 5, 0, "nan"))
 
     def test_what_is_computed_first_is_named_first(self):
         everywhere = {name: (2, 1) for name in ("value", "final_value", "logp", "adv", "ret")}

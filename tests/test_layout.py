@@ -12,18 +12,21 @@ ROOT = Path(__file__).resolve().parents[1]
 LAYERS = [
     set(row.split())
     for row in (
-        "__main__ check evaluate play export report compare bench",
+        "__main__ check check_interface check_model check_motion check_repeat check_training check_trial "
+        "evaluate play play_page export compare sb3_run bench",
         "trainer",
         "sync recorder",
         "sampler diagnosis standing",
-        "plan evidence",
-        "models parity warm_start",
+        "plan evidence scale_up",
+        "learners",
+        "models parity trajectory warm_start learner_kind",
         "ppo ppo_torch ppo_cuda ppo_numpy disco actor actor_pool distributed checkpoint metrics run_folder",
         "policy numpy_policy ppo_workers ppo_epoch",
-        "finite env_insight ppo_gradient networks rollout annotate episodes step_loop",
+        "finite env_insight ppo_gradient networks rendering rollout annotate episodes step_loop",
         "envs env_columns catch gymnasium_env mujoco_env mujoco_columns mujoco_tasks mujoco_v4 mujoco_v5 mujoco_parts "
         "mujoco_physics mujoco_clock",
         "anomalies events processes siblings stopping env_spaces env_state env_errors",
+        "report comparison run_charts page charts run_files tensorboard_pages versions",
         "gae moments distributions scores seeding config topology protocols run_policy __init__",
     )
 ]
@@ -37,8 +40,8 @@ DISCO_LAYERS = [  # the same inside the subpackage
         "batch settings __init__",
     )
 ]
-LEARNERS = {"ppo", "ppo_torch", "ppo_cuda", "ppo_numpy", "disco"}
-TORCH_FREE = set().union(*LAYERS[8:]) | {
+LEARNERS = {"ppo", "ppo_torch", "ppo_cuda", "ppo_numpy", "disco", "learners"}
+TORCH_FREE = set().union(*LAYERS[9:]) | {
     "numpy_policy",
     "ppo_workers",
     "ppo_epoch",
@@ -48,14 +51,16 @@ TORCH_FREE = set().union(*LAYERS[8:]) | {
 }  # at module level, so in an actor's process
 THIRD_PARTY_OWNERS = {
     "torch.distributed": {"distributed"},
-    "gymnasium": {"envs", "catch", "gymnasium_env", "mujoco_tasks", "env_spaces", "env_state"},
+    "gymnasium": {"envs", "catch", "gymnasium_env", "mujoco_tasks", "env_spaces", "env_state", "sb3_run"},
     "yaml": {"config"},
-    "tensorboard": {"metrics"},
+    "tensorboard": {"metrics", "tensorboard_pages"},
     "torch.utils.tensorboard": {"metrics"},
     "onnx": {"export"},
     "onnxruntime": {"export"},
     "onnxscript": {"export"},
-    "stable_baselines3": {"compare"},
+    "stable_baselines3": {"sb3_run"},
+    "imageio_ffmpeg": {"rendering"},
+    "PIL": {"rendering"},
 }
 NOT_ON_IMPORT = {"TYPE_CHECKING", "typing.TYPE_CHECKING", "__name__ == '__main__'"}
 

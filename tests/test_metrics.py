@@ -116,7 +116,9 @@ class CsvTest(FolderTestCase):
 
 class TensorBoardTest(FolderTestCase):
     def write(self, rows, *, after_step=0):
-        log = TensorBoardLog(self.folder / "tensorboard", after_step=after_step)
+        log = TensorBoardLog(
+            self.folder / "tensorboard", after_step=after_step, settings={"seed": 1, "gamma": 0.99, "env_id": "A"}
+        )
         for values in rows:
             log.write(values, int(values["env_steps"]))
         log.close()
@@ -156,7 +158,7 @@ class TensorBoardTest(FolderTestCase):
             self.assertEqual(steps, sorted(set(steps)), tag)
 
     def test_text_can_be_read(self):
-        log = TensorBoardLog(self.folder / "tensorboard", after_step=0)
+        log = TensorBoardLog(self.folder / "tensorboard", after_step=0, settings={})
         log.write_text("config", "seed: 1 ö", 0)
         log.close()
         (event,) = self.read().Tensors("config")
@@ -246,6 +248,10 @@ class ProgressLineTest(unittest.TestCase):
     def test_returns_are_shown_where_there_are_some(self):
         line = self.line(recent_return=123.44, **{"eval/return_mean": -5.06})
         self.assertIn("| return 123.4 | eval -5.1 |", line)
+
+    def test_a_learner_without_a_kl_shows_its_loss_once_it_has_one(self):
+        self.assertIn("| loss 1.2500 |", self.line(**{"train/approx_kl": NAN, "train/loss": 1.25}))
+        self.assertNotIn("loss", self.line(**{"train/loss": NAN}))
 
     def test_large_numbers_are_short(self):
         self.assertIn("| 12k steps |", self.line(env_steps=12_345.0))

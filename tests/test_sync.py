@@ -13,7 +13,7 @@ from ddp_ppo.moments import compute_batch_moments, empty_rms_state
 from ddp_ppo.networks import NetworkSpec
 from ddp_ppo.ppo import PPO, fresh
 from ddp_ppo.protocols import EnvSpec
-from ddp_ppo.sync import ConsistencyError, Statistics, average_optimized, exchange
+from ddp_ppo.sync import ConsistencyError, Statistics, average_common, exchange
 from tests.fixtures import random_parameters
 
 env = EnvSpec("A", 3, "box", 2, (-1.0, -1.0), (1.0, 1.0))
@@ -98,7 +98,7 @@ with Learners(topology, timeout_seconds=60) as learners:
     before = learner.policy.flat.data.clone()
     learner.optimizer.exp_avg.fill_(float(rank))
     learner.optimizer.step.fill_(7.0 + rank)
-    average_optimized(learner, learners)
+    average_common(learner, learners)
     both = torch.from_numpy(random_parameters(network, 0)), torch.from_numpy(random_parameters(network, 1))
     seen["average"] = float((learner.policy.flat.data - (both[0] + both[1]) / 2).abs().max())
     seen["moved"] = float((learner.policy.flat.data - before).abs().max())

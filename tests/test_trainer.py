@@ -15,7 +15,18 @@ import torch
 from tensorboard.backend.event_processing.event_accumulator import EventAccumulator
 
 from ddp_ppo.config import load_config
-from tests.process import FIXTURE, ROOT, SMOKE, TINY, FolderTestCase, files_in, read_csv, succeeded, without_times
+from tests.process import (
+    FIXTURE,
+    ROOT,
+    SMOKE,
+    TINY,
+    FolderTestCase,
+    Program,
+    files_in,
+    read_csv,
+    succeeded,
+    without_times,
+)
 
 CLOCK = {"elapsed_seconds"}
 
@@ -533,6 +544,10 @@ class OtherRankTest(FolderTestCase):
         self.assertRegex(event["what"], "actor 0 of rank 1 .*the observation of environment 0 is nan in step 6 of the")
         self.assertEqual([path.name for path in self.home.glob("evidence*")], ["evidence_0000002_rank_1.pt"])
 
+    def test_what_both_had_learnt_until_then_is_saved(self):
+        content = last_checkpoint(self.home)  # the settings ask for one in the fifth round
+        self.assertEqual((content["round"], len(content["ranks"])), (1, 2))
+
     def test_the_others_say_and_write_down_who_left_and_why(self):  # C14
         self.assertEqual(self.ended.left, [])
         expected = r"rank 0: all_reduce failed .*: rank 1 has left: actor 0 of rank 1 .*environment 0 is nan"
@@ -782,6 +797,34 @@ def tensors(content):
         return [content]
     items = content.values() if isinstance(content, dict) else content if isinstance(content, list) else []
     return [tensor for item in items for tensor in tensors(item)]
+
+
+PROGRAM = """
+import os
+if __name__ == "__main__":
+    from ddp_ppo.config import Config
+    from ddp_ppo.metrics import Console
+    from ddp_ppo.trainer import train
+    with open(os.devnull, "w") as silence:
+        for seed in (1, 2):
+            config = Config(env_id="CartPole-v1", seed=seed, total_env_steps=64, rollout_length=16, envs_per_actor=2,
+                            minibatch_size=64, eval_episodes=2)
+            result = train(config, console=Console(silence))
+            print(result.rounds, result.env_steps, result.folder, result.best_return)
+"""
+
+
+class FunctionTest(FolderTestCase):
+    def test_a_program_of_one_s_own_trains_one_configuration_after_another(self):
+        script = self.folder / "program.py"
+        script.write_text(PROGRAM)
+        program = Program(script, folder=self.work)
+        self.addCleanup(program.__exit__)
+        lines = [line.split() for line in succeeded(program).out.splitlines()]
+        self.assertEqual([line[:2] for line in lines], [["1", "64"], ["1", "64"]])
+        for _, _, folder, best_return in lines:
+            (row,) = read_csv(self.work / folder / "metrics.csv")
+            self.assertEqual(float(row["eval/return_mean"]), float(best_return))
 
 
 class ActorProcessTest(FolderTestCase):

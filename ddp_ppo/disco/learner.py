@@ -17,7 +17,7 @@ import torch
 from torch import Tensor
 
 from ddp_ppo.disco import rule
-from ddp_ppo.disco.agent import Agent, AgentSpec, acting_parameters, run, run_online
+from ddp_ppo.disco.agent import Agent, acting_parameters, run, run_online
 from ddp_ppo.disco.batch import BothHeads, Trajectories
 from ddp_ppo.disco.meta_network import MetaNetwork
 from ddp_ppo.disco.optimizer import clipped_adam, fresh_optimizer
@@ -25,6 +25,7 @@ from ddp_ppo.disco.replay import Replay
 from ddp_ppo.disco.settings import DiscoSettings
 from ddp_ppo.finite import NonFiniteError
 from ddp_ppo.moments import RmsState
+from ddp_ppo.networks import NetworkSpec
 from ddp_ppo.numpy_policy import Normalizer
 from ddp_ppo.protocols import FloatArray
 from ddp_ppo.rollout import Field, Rollout
@@ -36,6 +37,8 @@ METRICS = ("loss", *(f"{name}_loss" for name in rule.Losses._fields), "entropy",
 
 class DiscoLearner:
     """Everything that lives as long as the agent: parameters, optimizer, the rule's state and the replay."""
+
+    averages_parameters = False  # learners average inside the step and are equal after it
 
     def __init__(
         self,
@@ -55,6 +58,7 @@ class DiscoLearner:
         """
         self.settings = settings
         self.agent = agent
+        self.network = agent.spec.acting_network
         self.target = Agent(agent.spec, agent.flat.clone(), is_trained=False)
         self.optimizer = fresh_optimizer(agent.flat)
         self.state = rule.birth(meta)
@@ -67,21 +71,21 @@ class DiscoLearner:
         self._has_ended = torch.zeros(0, dtype=torch.bool)  # [B]: the last rollout's last step ended an episode
 
     @staticmethod
-    def rollout_fields(spec: AgentSpec) -> tuple[Field, ...]:
+    def rollout_fields(network: NetworkSpec) -> tuple[Field, ...]:
         """What a rollout must hold for this learner, [T(+1), B, ...]."""
         return (
-            Field("obs", "float32", (spec.obs_size,), extra_rows=1),
+            Field("obs", "float32", (network.obs_size,), extra_rows=1),
             Field("act", "int64"),
             Field("reward", "float32"),
             Field("terminated", "bool"),
             Field("truncated", "bool"),
-            Field("final_obs", "float32", (spec.obs_size,)),
-            Field("logits", "float32", (spec.action_size,)),  # of the policy that acted
+            Field("final_obs", "float32", (network.obs_size,)),
+            Field("logits", "float32", (network.action_size,)),  # of the policy that acted
         )
 
     def train_step(
         self, updates: Rollout, *, round_index: int, num_rounds: int, reward_scale: float = 1.0
-    ) -> dict[str, float]:
+    ) -> tuple[dict[str, Tensor], dict[str, float]]:
         """Adds a rollout to the replay, trains on samples of it and clears the rollout.
 
         Args:
@@ -91,7 +95,7 @@ class DiscoLearner:
             reward_scale: what rewards are multiplied with.
 
         Returns:
-            The round's metrics; NaN where the replay does not hold a batch yet.
+            What is common to all learners, and the round's metrics; NaN where the replay does not hold a batch yet.
 
         Raises:
             NonFiniteError: a gradient is not finite; no step was taken with it.
@@ -109,7 +113,7 @@ class DiscoLearner:
         steps = [self.update(batch) for batch in self._batches(fresh, round_index)]
         updates.clear()
         means = torch.stack(steps).mean(0).tolist() if steps else [math.nan] * len(METRICS)
-        return {
+        return self.common(), {
             "buffer_size": float(buffer_size),
             **{f"train/{name}": mean for name, mean in zip(METRICS, means, strict=True)},
             "train/learning_rate": self.learning_rate,
@@ -173,16 +177,20 @@ class DiscoLearner:
         self._obs_inv_std = torch.from_numpy(normalizer.inv_std).to(self._meta.device)
         self._obs_clip = float(normalizer.clip)
 
+    def sample_losses(self, updates: Rollout) -> dict[str, Tensor]:
+        """Nothing: an update mixes samples of many rollouts."""
+        return {}
+
     def acting_parameters(self) -> FloatArray:
-        """What actors act with: parameters [P] of `agent.spec.acting_network`."""
+        """What actors act with: parameters [P] of `network`."""
         return acting_parameters(self.agent.spec, self.agent.flat.cpu().numpy())
 
     def common(self) -> dict[str, Tensor]:
         """What is the same on all learners after every update: the tensors themselves, not copies."""
         optimizer, moments = self.optimizer, self.state.moments
         return {
-            "parameters": self.agent.flat,
-            "target_parameters": self.target.flat,
+            "agent": self.agent.flat,
+            "target": self.target.flat,
             "exp_avg": optimizer.exp_avg,
             "exp_avg_sq": optimizer.exp_avg_sq,
             "step": optimizer.step,
@@ -192,26 +200,28 @@ class DiscoLearner:
         }
 
     def state_dict(self) -> dict[str, Any]:
-        """Everything that training goes on from, as tensors and plain values."""
+        """Everything that training goes on from, as tensors and plain values; "parameters" are those that act."""
         return {
+            "parameters": torch.from_numpy(self.acting_parameters()),
             **{name: tensor.cpu().clone() for name, tensor in self.common().items()},
             "learning_rate": self.learning_rate,
             "has_ended": self._has_ended.clone(),
             "replay": self.replay.state_dict(),
         }
 
-    def load_state_dict(self, state: Mapping[str, Any]) -> None:
-        """Continues from a state dict, whose tensors may be NumPy arrays.
+    def load_state_dict(self, state: Mapping[str, Any]) -> bool:
+        """Continues from a state dict, whose tensors may be NumPy arrays; False, as nothing had to be adjusted.
 
         Raises:
             ValueError: the parameters are of another agent.
         """
-        if state["parameters"].shape != self.agent.flat.shape:
+        if state["agent"].shape != self.agent.flat.shape:
             raise ValueError(
-                f"the checkpoint has {len(state['parameters'])} parameters, this agent {self.agent.spec.num_parameters}"
+                f"the checkpoint has {len(state['agent'])} parameters, this agent {self.agent.spec.num_parameters}"
             )
         for name, tensor in self.common().items():
             tensor.copy_(torch.as_tensor(state[name]))
         self.learning_rate = float(state["learning_rate"])
         self._has_ended = torch.as_tensor(state["has_ended"]).clone()
         self.replay.load_state_dict({name: torch.as_tensor(array) for name, array in state["replay"].items()})
+        return False

@@ -70,7 +70,7 @@ def find_weights(path: str | None, environ: Mapping[str, str]) -> Path:
     if not place.is_file():
         raise ConfigError(
             f"{place}: no such file; DiscoRL needs the published weights {FILE_NAME} (2.8 MB): `ddp-ppo disco-weights` "
-            f"downloads them, or download {URL} and name the file in the setting or in {ENVIRON_NAME}"
+            f"downloads them, or download {URL} and name it with disco_weights or {ENVIRON_NAME}"
         )
     return place
 

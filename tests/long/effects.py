@@ -86,7 +86,7 @@ ELSEWHERE = {
     "env_backend": "test_mujoco_tasks",
     "remove_profiler_clock": "test_mujoco_tasks",
     "device": "test_topology",
-    "learner": "has one choice",
+    "learner": "test_learners",
     "num_gpus": "test_topology",
     "actors_per_gpu": "test_config",
     "param_sync_interval": "test_trainer",
@@ -96,10 +96,13 @@ ELSEWHERE = {
     "solved_return": "the closing words",
     "resume": "test_trainer",
     "init_from": "test_trainer",
+    "init_statistics": "test_warm_start",
     "actor_timeout_seconds": "test_trainer",
     "max_actor_restarts": "test_actor_pool",
     "collective_timeout_seconds": "test_distributed, kill",
     "learner_threads": "test_ppo_workers",
+    **{f"disco_{name}": "test_learners" for name in ("weights", "batch_size", "replay_capacity", "updates_per_round")},
+    "disco_retrace_lambda": "test_learners",
 }
 
 

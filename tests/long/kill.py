@@ -195,7 +195,7 @@ def run(folder: Path, part: str = "") -> Iterator[Row]:
 def words_of(case: Case, env_kwargs: str = "") -> list[str]:
     """The settings of a case."""
     words = [f"total_env_steps={2 * LENGTH * ROUNDS}", *SLOW[case.phase][1]]
-    if case.phase == "start" and env_kwargs:
+    if case.phase == "start":
         words.append("env_id=tests.long.environments:Late-v0")
     if case.nproc == 2:
         words += ["device=cpu", "num_gpus=2"]

@@ -1,0 +1,140 @@
+"""The seam between learning algorithms and the rest: what a learner does, and what is to be known of its kind.
+
+Trainer, sampler and plan speak to these alone and never ask which algorithm they have; learners.py has the table.
+
+Shapes: P parameters of the network that acts, T rollout_length, B environments of a learner, N = T * B.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any, Protocol
+
+from torch import Tensor
+
+from ddp_ppo.actor_pool import ActorPool
+from ddp_ppo.config import Config
+from ddp_ppo.distributed import Learners
+from ddp_ppo.moments import RmsState
+from ddp_ppo.networks import NetworkSpec
+from ddp_ppo.ppo_workers import Shapes
+from ddp_ppo.protocols import EnvSpec, FloatArray
+from ddp_ppo.rollout import Arrays, Field, Rollout
+from ddp_ppo.topology import TrainingTopology
+from ddp_ppo.warm_start import StartingPoint
+
+
+class Learner(Protocol):
+    """What trains in a learner's process. What it averages inside a step goes through functions that it was given."""
+
+    @property
+    def network(self) -> NetworkSpec:
+        """What actors act with."""
+
+    @property
+    def learning_rate(self) -> float:
+        """Of the last step."""
+
+    @property
+    def averages_parameters(self) -> bool:
+        """Whether learners part and what is common to them has to be averaged; else they are equal after each step."""
+
+    def train_step(
+        self, updates: Rollout, *, round_index: int, num_rounds: int, reward_scale: float = 1.0
+    ) -> tuple[dict[str, Tensor], dict[str, float]]:
+        """Trains on a rollout and clears it; a state dict and metrics, with the same names in every round.
+
+        Raises:
+            NonFiniteError: nothing can be learned from what it met.
+        """
+
+    def set_obs_rms_state(self, state: RmsState | None) -> None:
+        """Freezes the statistics that the next rollout was sampled with."""
+
+    def acting_parameters(self) -> FloatArray:
+        """A copy of the parameters [P] that actors act with."""
+
+    def common(self) -> dict[str, Tensor]:
+        """What all learners have to agree on, the tensors themselves; what was trained first, Adam's count as step."""
+
+    def sample_losses(self, updates: Rollout) -> dict[str, Tensor]:
+        """The losses of each sample [N], to look for a bad one; empty where they do not belong to samples."""
+
+    def state_dict(self) -> dict[str, Any]:
+        """All that training goes on from; "parameters" are those that act."""
+
+    def load_state_dict(self, state: Mapping[str, Any]) -> bool:
+        """Goes on from a state dict, its tensors NumPy arrays; True if log_std had to be brought into its range."""
+
+
+@dataclass(frozen=True)
+class LearnerJob:
+    """What is known of a learner's work before a process is started or a file written.
+
+    Attributes:
+        network: what actors act with.
+        num_threads: cores that its update may use.
+        pretrained: arrays that it was told to bring along, by name.
+    """
+
+    config: Config
+    topology: TrainingTopology
+    env: EnvSpec
+    network: NetworkSpec
+    num_threads: int
+    pretrained: Mapping[str, FloatArray]
+
+    @property
+    def num_samples(self) -> int:
+        """N, samples of one learner in a round."""
+        return self.config.rollout_length * self.topology.num_envs
+
+
+class LearnerKind(Protocol):
+    """What a run must know of its learner before there is one, and how to make it; a row of `learners.LEARNERS`."""
+
+    trained: str  # the name of all parameters that are trained in a learner's state dict
+    annotate: str  # what completes a rollout in the actor, "module:function"
+    assistant: str  # what an idle actor helps with, "module:Class"; "" for nothing
+
+    def require(self, env: EnvSpec, config: Config, *, device: str) -> None:
+        """Raises ConfigError where it cannot learn this task, or not with these settings."""
+
+    def network(self, config: Config, env: EnvSpec) -> NetworkSpec:
+        """What actors act with."""
+
+    def num_parameters(self, config: Config, network: NetworkSpec) -> int:
+        """Of all that is trained."""
+
+    def pretrained(self, config: Config, environ: Mapping[str, str]) -> Mapping[str, FloatArray]:
+        """Arrays that it brings along; raises ConfigError where they are missing or damaged."""
+
+    def fresh_start(self, config: Config, network: NetworkSpec) -> StartingPoint:
+        """Where a run of this seed starts."""
+
+    def warm_start(self, config: Config, network: NetworkSpec) -> StartingPoint:
+        """Where one with init_from starts; raises CheckpointError."""
+
+    def rollout_fields(self, network: NetworkSpec) -> tuple[Field, ...]:
+        """What a rollout holds."""
+
+    def assistant_settings(self, config: Config) -> Any:
+        """What the assistant is told."""
+
+    def shared_shapes(self, job: LearnerJob) -> Shapes:
+        """What learner and actors share besides rollouts and what those are sampled with."""
+
+    def torch_threads(self, job: LearnerJob) -> int:
+        """Threads of torch in the learner's process."""
+
+    def notes(self, config: Config, *, device: str) -> list[str]:
+        """Settings that work but may not be meant."""
+
+    def update_text(self, job: LearnerJob) -> str:
+        """The arithmetic of a round's update, for a person."""
+
+    def make(
+        self, job: LearnerJob, parameters: FloatArray, *, arrays: Arrays, pool: ActorPool, learners: Learners
+    ) -> Learner:
+        """The learner of this process, with the parameters of its start."""

@@ -1,0 +1,106 @@
+"""The command: its text, page, picture and JSON from short runs, and the mistakes that it names."""
+
+import importlib.util
+import json
+import subprocess
+import sys
+import unittest
+
+from ddp_ppo.compare import compare, comparison_text
+from ddp_ppo.config import Config, ConfigError
+from ddp_ppo.run_files import read_run
+from tests.process import ROOT, TINY, FolderTestCase
+from tests.runs import write_run
+
+HAS_MATPLOTLIB = importlib.util.find_spec("matplotlib") is not None
+
+
+class RunsTest(FolderTestCase):
+    """Two seeds, one of them trained twice."""
+
+    @classmethod
+    def setUpClass(cls):
+        super().setUpClass()
+        config = cls.config("tiny", TINY)
+        for words in ("run_name=a seed=1", "run_name=b seed=2", "run_name=again seed=1", "run_name=c seed=1 gamma=0.9"):
+            cls.train(config, *words.split(), "total_env_steps=320")
+
+    def command(self, *words):
+        done = subprocess.run(
+            [sys.executable, "-m", "ddp_ppo", "compare", *words],
+            cwd=self.work,
+            env={"PYTHONPATH": str(ROOT)},
+            capture_output=True,
+            text=True,
+            timeout=60,
+        )
+        return done.returncode, done.stdout, done.stderr
+
+    def test_a_run_that_was_done_again_is_equal_in_every_round(self):
+        code, out, err = self.command("output/tiny-a", "output/tiny-again", "--json", "a.json")
+        self.assertEqual((code, err), (0, ""))
+        self.assertIn("tiny-a and tiny-again are equal in all 5 common rounds", out)
+        document = json.loads((self.work / "a.json").read_text())
+        self.assertEqual(document["settings"], {})
+        self.assertEqual([group["seeds"] for group in document["groups"]], [[1], [1]])
+
+    def test_another_setting_is_named_with_the_round_where_runs_part(self):
+        code, out, err = self.command("output/tiny-a", "output/tiny-b", "output/tiny-c", "--out", "page.html")
+        self.assertEqual((code, err), (0, ""))
+        self.assertIn("differs   gamma: 0.99 | 0.9", out)
+        self.assertRegex(out, r"tiny-a and tiny-c part in round 1: train/\w+ \S+ / \S+, ")
+        self.assertIn("verdict   No difference between tiny, gamma 0.9 and tiny, gamma 0.99 can be told", out)
+        page = (self.work / "page.html").read_text()
+        for title in ("Standings", "Learning curves", "Seeds", "Settings that differ", "Versions that differ"):
+            self.assertIn(f"<h2>{title}</h2>", page)
+        self.assertIn("Evaluation return over time", page)
+
+    def test_the_page_lies_beside_the_runs_unless_told_otherwise(self):
+        self.assertEqual(self.command("output/tiny-a", "output/tiny-b")[0], 0)
+        self.assertIn("One configuration, tiny, with 2 seeds", (self.work / "output" / "compare.html").read_text())
+
+    def test_a_picture_needs_matplotlib(self):
+        code, out, err = self.command("output/tiny-a", "output/tiny-b", "--png", "a.png")
+        if HAS_MATPLOTLIB:
+            self.assertEqual((code, (self.work / "a.png").read_bytes()[:4]), (0, b"\x89PNG"))
+        else:
+            self.assertEqual((code, out), (2, ""))
+            self.assertIn("pip install matplotlib", err)
+
+    def test_mistakes_are_one_line_and_exit_2(self):
+        runs = ["output/tiny-a", "output/tiny-b"]
+        for words in (
+            [*runs, "gone"],
+            ["output/tiny-a"] * 2,
+            [*runs, "--ignore", "x"],
+            [*runs, "--out", "gone/a.html"],
+        ):
+            with self.subTest(words):
+                code, out, err = self.command(*words)
+                self.assertEqual((code, out, err.count("\n")), (2, "", 1), err)
+
+
+class CompareTest(FolderTestCase):
+    def made(self, name, scores, **settings):
+        config = Config(num_actors=1, envs_per_actor=2, rollout_length=5, **settings)
+        return read_run(write_run(self.folder / name, config, {"eval/return_mean": scores}))
+
+    def test_another_task_is_refused(self):
+        runs = [self.made("cheetah", [1.0]), self.made("ant", [1.0], env_id="Ant-v5")]
+        with self.assertRaisesRegex(ConfigError, r"its task is Ant-v5, not HalfCheetah-v5"):
+            compare(runs)
+
+    def test_a_run_without_a_return_is_refused(self):
+        with self.assertRaisesRegex(ConfigError, "no episode has ended in it yet"):
+            compare([self.made("some", [1.0]), self.made("none", [None], gamma=0.9)])
+
+    def test_a_run_of_another_trainer_comes_with_a_note(self):
+        run = self.made("ours", [1.0])
+        theirs = self.made("theirs", [2.0])
+        learner = {"learner": theirs.settings["learner"]._replace(value='"sb3"')}
+        theirs.settings.update(learner)
+        self.assertIn("note      sb3 is stable-baselines3's PPO", comparison_text(compare([run, theirs])))
+
+
+if __name__ == "__main__":
+    unittest.main()

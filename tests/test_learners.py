@@ -1,0 +1,254 @@
+"""The table of learners, and whole runs of the second one: DiscoRL on Catch, from its command line to its files."""
+
+import os
+import signal
+import tempfile
+import unittest
+from pathlib import Path
+from typing import get_args, get_type_hints
+
+import torch
+
+from ddp_ppo.checkpoint import CheckpointError
+from ddp_ppo.config import Config, ConfigError, load_config
+from ddp_ppo.disco.agent import AgentSpec, acting_parameters
+from ddp_ppo.learners import LEARNERS
+from ddp_ppo.models import load_model
+from ddp_ppo.plan import plan_text, prepare
+from ddp_ppo.protocols import EnvSpec
+from tests.disco_golden import WEIGHTS, needs_weights
+from tests.process import ROOT, FolderTestCase, Program, read_csv, succeeded, without_times
+from tests.test_trainer import differences, last_checkpoint, load, numbers
+
+# 1 actor x 2 environments x 7 steps = 14 samples a round; an episode of Catch has 7 steps.
+CATCH = f"""
+env_id: ddp_ppo.catch:Catch-v0
+learner: disco
+device: cpu
+num_actors: 1
+envs_per_actor: 2
+rollout_length: 7
+total_env_steps: 840
+hidden_sizes: [12, 9]
+learning_rate: 1e-2
+learning_rate_schedule: linear
+disco_weights: {WEIGHTS}
+disco_batch_size: 4
+disco_replay_capacity: 10
+learner_threads: 1
+eval_interval: 30
+eval_episodes: 2
+checkpoint_interval: 5
+"""
+SPEC = AgentSpec(64, 3, (12, 9))
+
+
+class TableTest(unittest.TestCase):
+    def test_every_choice_of_the_setting_has_a_row(self):
+        self.assertEqual(tuple(LEARNERS), get_args(get_type_hints(Config)["learner"]))
+
+    def test_every_rollout_holds_what_an_actor_writes(self):
+        env = EnvSpec("A", 3, "discrete", 2)
+        for name, kind in LEARNERS.items():
+            with self.subTest(name):
+                fields = {field.name for field in kind.rollout_fields(kind.network(Config(learner=name), env))}
+                self.assertLessEqual({"obs", "act", "reward", "terminated", "truncated", "final_obs"}, fields)
+
+
+class RefusalTest(unittest.TestCase):
+    """What DiscoRL refuses before anything is started."""
+
+    def complaint(self, error=ConfigError, environ=None, **settings):
+        options = {"learner": "disco", "disco_weights": str(WEIGHTS), "device": "cpu"}
+        with self.assertRaises(error) as caught:
+            prepare(Config(**{"env_id": "CartPole-v1", **options, **settings}), environ=environ or {})
+        return str(caught.exception)
+
+    def test_continuous_actions_with_the_reason(self):
+        line = self.complaint(env_id="tests.fixtures:Echo-v0")
+        self.assertRegex(line, "disco needs discrete actions, tests.fixtures:Echo-v0 has 1 continuous: the rule reads")
+        self.assertNotIn("\n", line)
+
+    def test_missing_weights_with_how_to_get_them(self):
+        line = self.complaint(disco_weights=None, environ={"XDG_CACHE_HOME": "/nonexistent"})
+        self.assertRegex(line, "/nonexistent/ddp_ppo/disco_103.npz: no such file; .*`ddp-ppo disco-weights`")
+
+    def test_settings_that_belong_to_the_other_learner(self):
+        self.assertIn(
+            'clip_range: has no effect with learner: "disco", as it belongs to PPO; remove it',
+            self.complaint(clip_range=0.3),
+        )
+        with self.assertRaisesRegex(ConfigError, 'disco_batch_size: has no effect with learner: "ppo", .* DiscoRL'):
+            Config(disco_batch_size=32)
+
+    def test_inherited_settings_of_the_other_learner_are_dropped(self):
+        with tempfile.TemporaryDirectory(prefix="ddp_ppo_test_") as folder:
+            path = Path(folder) / "child.yaml"
+            path.write_text(f"inherits: {ROOT}/configs/base.yaml\nlearner: disco\nlearning_rate_schedule: constant\n")
+            config = load_config(path)
+        self.assertEqual((config.value_coef, config.gamma), (0.5, 0.99))  # base.yaml: 0.25 and 0.99
+
+    def test_what_the_rule_cannot_do(self):
+        self.assertIn("adaptive follows PPO's KL", self.complaint(learning_rate_schedule="adaptive"))
+        self.assertIn("needs at least one layer", self.complaint(hidden_sizes=()))
+        self.assertIn(
+            "disco_replay_capacity: 8 never holds disco_batch_size: 9",
+            self.complaint(disco_batch_size=9, disco_replay_capacity=8),
+        )
+
+
+class DiscoFolderTestCase(FolderTestCase):
+    @classmethod
+    def setUpClass(cls):
+        super().setUpClass()
+        cls.catch = cls.config("catch", CATCH)
+
+    @classmethod
+    def home(cls, name):
+        return cls.work / "output" / f"catch-{name}"
+
+    @classmethod
+    def trained(cls, name, *words, nproc=None):
+        """A run to its end; its folder."""
+        succeeded(cls.start(cls.catch, f"run_name={name}", *words, nproc=nproc))
+        return cls.home(name)
+
+
+@needs_weights
+class RunTest(DiscoFolderTestCase):
+    """60 rounds, 59 updates: beside an unbroken run one that was killed and went on, and what starts from its files."""
+
+    @classmethod
+    def setUpClass(cls):
+        super().setUpClass()
+        program = cls.start(cls.catch, "run_name=parts")
+        program.wait_until(lambda: "round 18/60" in program.out, "round 18")
+        os.kill(program.process.pid, signal.SIGKILL)
+        program.end()
+        cls.whole, cls.parts = cls.trained("whole"), cls.home("parts")
+        cls.resumed = succeeded(cls.start(cls.catch, "run_name=parts", "resume=auto"))
+        cls.rows = read_csv(cls.whole / "metrics.csv")
+
+    def test_a_killed_run_goes_on_and_ends_with_the_same_state_as_the_unbroken_one(self):  # C18
+        self.assertRegex(self.resumed.out, r"resuming from .* after round (15|20)\n")
+        self.assertEqual(differences(last_checkpoint(self.whole), last_checkpoint(self.parts)), [])
+        expected, found = (without_times(read_csv(run / "metrics.csv")) for run in (self.whole, self.parts))
+        self.assertEqual(found, expected)
+        self.assertEqual(len(found), 60)
+
+    def test_training_starts_with_the_second_round_and_every_round_reports_the_same_metrics(self):
+        self.assertEqual(numbers(self.rows, "train/gradient_steps"), [0.0] + [1.0] * 59)
+        self.assertEqual(numbers(self.rows, "train/replay_size")[:6], [2, 4, 6, 8, 10, 10])
+        self.assertEqual(self.rows[0]["train/loss"], "")
+        self.assertTrue(all(row["train/loss"] for row in self.rows[1:]))
+        self.assertEqual(numbers(self.rows, "rollout/episodes"), [2.0] * 60)
+
+    def test_metrics_are_documented(self):
+        text = (ROOT / "docs" / "metrics.md").read_text()
+        self.assertEqual([name for name in self.rows[0] if f"`{name}`" not in text and "reward/" not in name], [])
+
+    def test_model_and_checkpoint_hold_the_policy_of_the_agent(self):
+        learner = last_checkpoint(self.whole)["ranks"][0]["learner"]
+        expected = torch.from_numpy(acting_parameters(SPEC, learner["agent"].numpy()))
+        self.assertTrue(torch.equal(learner["parameters"], expected))
+        for path in (self.whole / "model.pt", max((self.whole / "checkpoints").iterdir())):
+            model = load_model(path)
+            self.assertEqual(model.network, SPEC.acting_network)
+            self.assertTrue(torch.equal(torch.from_numpy(model.parameters), expected))
+        self.assertEqual(load(self.whole / "model.pt")["spec"]["learner"], "disco")
+
+    def test_the_best_model_evaluates_to_the_logged_number(self):  # C26
+        program = Program("-m", "ddp_ppo", "evaluate", self.whole, folder=self.work)
+        self.addCleanup(program.__exit__)
+        best = max(value for value in numbers(self.rows, "eval/return_mean") if value is not None)
+        self.assertRegex(succeeded(program).out, rf"mean\s+{best:g}|{best:.1f}")
+
+    def settings(self, **settings):
+        return load_config(self.catch, [f"{key}={value}" for key, value in settings.items()])
+
+    def test_a_further_run_starts_from_the_agent_of_a_checkpoint(self):
+        source = last_checkpoint(self.whole)
+        plan = prepare(self.settings(init_from=self.whole), environ={})
+        start = plan.starting_point()
+        self.assertTrue(torch.equal(torch.from_numpy(start.parameters), source["ranks"][0]["learner"]["agent"]))
+        self.assertEqual(start.obs_rms_state["count"], 840)
+        fresh = prepare(self.settings(init_from=self.whole, init_statistics="restart"), environ={}).starting_point()
+        self.assertEqual(fresh.obs_rms_state["count"], 0)
+        home = self.trained("second", f"init_from={self.whole}", "total_env_steps=14", "seed=5")  # no update yet
+        second = last_checkpoint(home)["ranks"][0]["learner"]
+        self.assertTrue(torch.equal(second["agent"], source["ranks"][0]["learner"]["agent"]))
+        self.assertEqual(float(second["step"]), 0.0)
+
+    def refusal(self, **settings):
+        with self.assertRaises(CheckpointError) as caught:
+            prepare(self.settings(**settings), environ={})
+        return str(caught.exception)
+
+    def test_what_does_not_fit_is_refused(self):
+        for key in ("init_from", "resume"):
+            with self.subTest(key):
+                self.assertRegex(self.refusal(**{key: self.whole, "hidden_sizes": "[12, 8]"}), "parameters")
+                self.assertRegex(self.refusal(**{key: self.whole, "hidden_sizes": "[11, 9]"}), "has another shape")
+        self.assertIn("neither a run folder nor a checkpoint", self.refusal(init_from=self.whole / "model.pt"))
+        self.assertIn("neither a run folder nor a checkpoint", self.refusal(init_from=self.folder / "gone"))
+
+    def test_the_other_learner_does_not_go_on_with_it(self):
+        other = "is of learner: disco"
+        for key, words in (("resume", f"{other}, this configuration of ppo"), ("init_from", other)):
+            with self.subTest(key), self.assertRaisesRegex(CheckpointError, words):
+                config = {"env_id": "ddp_ppo.catch:Catch-v0", "device": "cpu", "hidden_sizes": (12,)}
+                prepare(Config(**config, activation="relu", **{key: str(self.whole)}), environ={})
+
+    def test_the_plan_shows_the_agent_and_its_update(self):
+        text = plan_text(prepare(self.settings(), environ={}))
+        self.assertIn(f"12x9 relu, {SPEC.num_parameters:,} parameters", text)
+        self.assertIn("1 x 4 trajectories of the last 10, 7 steps each, by torch, cores: 1", text)
+
+
+@needs_weights
+class SeveralLearnersTest(DiscoFolderTestCase):
+    """Two learners on the CPU, which average inside their updates."""
+
+    @classmethod
+    def setUpClass(cls):
+        super().setUpClass()
+        words = ("num_gpus=2", "num_actors=2", "total_env_steps=280")
+        cls.ranks = last_checkpoint(cls.trained("two", *words, nproc=2))["ranks"]
+        cls.rows = read_csv(cls.home("two") / "metrics.csv")
+
+    def test_learners_are_equal_after_every_round(self):  # C12
+        self.assertEqual(numbers(self.rows, "sync/distinct_parameters"), [1.0] * 10)
+        self.assertEqual(numbers(self.rows, "train/gradient_steps"), [0.0] + [2.0] * 9)
+
+    def test_they_have_everything_in_common_but_what_they_have_seen(self):
+        first, second = (rank["learner"] for rank in self.ranks)
+        found = differences(first, second)
+        self.assertTrue(found)
+        self.assertLessEqual({path.split("/")[1] for path in found}, {"replay", "has_ended"})
+
+
+@needs_weights
+class SettingsTest(DiscoFolderTestCase):
+    """Settings that steer what is learned: the agent at the end must differ."""
+
+    def agent(self, *words):
+        name = "".join(words).replace("=", "") or "plain"
+        return last_checkpoint(self.trained(name, "total_env_steps=70", "eval_interval=0", *words))["ranks"][0][
+            "learner"
+        ]
+
+    def test_each_has_an_effect(self):
+        plain = self.agent()
+        for word in (
+            "disco_batch_size=3",
+            "disco_replay_capacity=0",
+            "disco_updates_per_round=2",
+            "disco_retrace_lambda=0.5",
+            "gamma=0.9",
+        ):
+            with self.subTest(word):
+                self.assertFalse(torch.equal(self.agent(word)["agent"], plain["agent"]))
+
+
+if __name__ == "__main__":
+    unittest.main()
