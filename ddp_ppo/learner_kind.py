@@ -38,7 +38,7 @@ class Learner(Protocol):
 
     @property
     def averages_parameters(self) -> bool:
-        """Whether learners part and what is common to them has to be averaged; else they are equal after each step."""
+        """Whether what is common drifts apart until it is averaged; else learners are equal after every step."""
 
     def train_step(
         self, updates: Rollout, *, round_index: int, num_rounds: int, reward_scale: float = 1.0
@@ -75,7 +75,7 @@ class LearnerJob:
     Attributes:
         network: what actors act with.
         num_threads: cores that its update may use.
-        pretrained: arrays that it was told to bring along, by name.
+        pretrained: arrays by name that were trained elsewhere; empty where the learner needs none.
     """
 
     config: Config
@@ -108,7 +108,7 @@ class LearnerKind(Protocol):
         """Of all that is trained."""
 
     def pretrained(self, config: Config, environ: Mapping[str, str]) -> Mapping[str, FloatArray]:
-        """Arrays that it brings along; raises ConfigError where they are missing or damaged."""
+        """Arrays that were trained elsewhere; raises ConfigError where they are missing or damaged."""
 
     def fresh_start(self, config: Config, network: NetworkSpec) -> StartingPoint:
         """Where a run of this seed starts."""
