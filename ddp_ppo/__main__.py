@@ -224,8 +224,7 @@ def _compare(options: argparse.Namespace) -> int:
 
 def _run_comparison(options: argparse.Namespace) -> int:
     _use_one_thread()
-    from ddp_ppo.compare import compare, comparison_text, document, write_page, write_png
-    from ddp_ppo.comparison import group_runs
+    from ddp_ppo.compare import compare, comparison_text, document, require_matplotlib, write_page, write_png
     from ddp_ppo.run_files import read_run
 
     runs = [read_run(folder) for folder in options.folders]
@@ -233,10 +232,12 @@ def _run_comparison(options: argparse.Namespace) -> int:
     for option, file in (("--out", out), ("--png", options.png), ("--json", options.json)):
         if file:
             _require_writable(option, Path(file))
+    if options.png:
+        require_matplotlib()
     if options.against:
-        from ddp_ppo.sb3_run import train_sb3
+        from ddp_ppo.sb3_run import add_sb3
 
-        runs += [train_sb3(run, run.setting("seed"), print) for run in group_runs(runs, options.ignore)[0].runs]
+        runs = add_sb3(runs, options.ignore, print)
     comparison = compare(runs, options.ignore)
     write_page(comparison, out)
     if options.png:

@@ -5,6 +5,7 @@ It reads run folders; with another trainer to stand against (`sb3_run`) it train
 
 from __future__ import annotations
 
+import importlib.util
 import math
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
@@ -147,16 +148,16 @@ def write_page(comparison: Comparison, path: Path) -> None:
     path.write_text(page("Comparison of runs", _sections(comparison)), encoding="utf-8")
 
 
-def write_png(comparison: Comparison, path: Path) -> None:
-    """Draws the score's curves over environment steps and over time.
+def require_matplotlib() -> None:
+    """Raises ConfigError where matplotlib, which no extra brings, is not installed."""
+    if importlib.util.find_spec("matplotlib") is None:
+        raise ConfigError("--png: needs matplotlib; pip install matplotlib, or leave --png out")
 
-    Raises:
-        ConfigError: matplotlib is not installed.
-    """
-    try:
-        from matplotlib.figure import Figure
-    except ImportError:
-        raise ConfigError("--png: needs matplotlib; pip install matplotlib, or leave --png out") from None
+
+def write_png(comparison: Comparison, path: Path) -> None:
+    """Draws the score's curves over environment steps and over time, with matplotlib."""
+    from matplotlib.figure import Figure
+
     figure = Figure(figsize=(11.0, 4.0), layout="constrained")
     for axes, over_seconds in zip(figure.subplots(1, 2), (False, True), strict=True):
         for group in comparison.groups:

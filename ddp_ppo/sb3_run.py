@@ -20,7 +20,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from ddp_ppo.comparison import SB3
+from ddp_ppo.comparison import SB3, group_runs
 from ddp_ppo.config import Config, ConfigError, load_config
 from ddp_ppo.env_errors import EnvError, describe_cause
 from ddp_ppo.envs import make_batch_env
@@ -48,6 +48,23 @@ _SAME_ONLY: Mapping[str, tuple[Any, ...]] = {  # what has a counterpart there
 }
 
 
+def add_sb3(runs: Sequence[Run], ignored: Sequence[str], say: Callable[[str], None]) -> list[Run]:
+    """The runs, and one of stable-baselines3 for each seed of the first group that is not its own.
+
+    Raises:
+        ConfigError, EnvError: as `train_sb3`; or all runs are its own.
+    """
+    ours = [run for run in runs if run.setting("learner") != SB3]
+    if not ours:
+        raise ConfigError(f"--against sb3: these are all {_PACKAGE}'s own runs; name one of ours too")
+    together = list(runs)
+    for run in group_runs(ours, ignored)[0].runs:
+        theirs = train_sb3(run, run.setting("seed"), say)
+        if not any(theirs.path.samefile(other.path) for other in together):
+            together.append(theirs)
+    return together
+
+
 def train_sb3(run: Run, seed: int, say: Callable[[str], None]) -> Run:
     """Trains with this seed, or takes the folder of an earlier call with the same settings.
 
@@ -60,7 +77,7 @@ def train_sb3(run: Run, seed: int, say: Callable[[str], None]) -> Run:
     if is_done:
         say(f"taken: {folder}, trained before with the same settings")
         return read_run(folder)
-    config = load_config(run.path / "config.yaml", [f"seed={seed}", "resume=null", "init_from=null"])
+    config = load_config(run.path / "config.yaml", [f"seed={seed}"])
     for key, allowed in _SAME_ONLY.items():
         if getattr(config, key) not in allowed:
             raise ConfigError(f"--against sb3: {key}: {getattr(config, key)} has no counterpart in {_PACKAGE}")

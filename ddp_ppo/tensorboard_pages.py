@@ -44,7 +44,6 @@ QUESTIONS: Mapping[str, Mapping[str, tuple[str, ...]]] = {
         "Share of samples outside the clip range": ("train/clip_fraction",),
         "Explained variance of the critic": ("train/explained_variance",),
         "Value loss": ("train/value_loss",),
-        "Standard deviation of actions": ("train/action_std",),
         "Entropy": ("train/entropy",),
         "Gradient norm before clipping": ("train/grad_norm",),
         "Learning rate": ("train/learning_rate",),

@@ -1,6 +1,7 @@
 """The import rules of the package, read from the source with `ast`; nothing is imported."""
 
 import ast
+import configparser
 import graphlib
 import sys
 import unittest
@@ -61,7 +62,9 @@ THIRD_PARTY_OWNERS = {
     "stable_baselines3": {"sb3_run"},
     "imageio_ffmpeg": {"rendering"},
     "PIL": {"rendering"},
+    "matplotlib": {"compare"},
 }
+ALWAYS_TYPED = {"torch", "numpy", "gymnasium", "yaml", "PIL"}  # installed with the project, and mypy reads their types
 NOT_ON_IMPORT = {"TYPE_CHECKING", "typing.TYPE_CHECKING", "__name__ == '__main__'"}
 
 
@@ -152,6 +155,14 @@ class LayoutTest(unittest.TestCase):
                 if name not in owners:
                     with self.subTest(f"{name} imports {package}"):
                         self.assertEqual({target for target in imported if is_part_of(target, package)}, set())
+
+    def test_mypy_passes_without_the_optional_packages(self):
+        setup = configparser.ConfigParser()
+        setup.read(ROOT / "setup.cfg")
+        imported = {name.split(".")[0] for names in self.all.values() for name in names}
+        for package in imported - set(sys.stdlib_module_names) - ALWAYS_TYPED - {"ddp_ppo", "__future__"}:
+            with self.subTest(package):
+                self.assertIn(f"mypy-{package}.*", setup, "say in setup.cfg that mypy may miss it")
 
     def test_torch_free_modules_do_not_load_torch_even_indirectly(self):
         for name in sorted(TORCH_FREE & set(self.files)):

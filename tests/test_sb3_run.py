@@ -82,10 +82,11 @@ class TrainingTest(FolderTestCase):
         returns = self.theirs.known("rollout/episode_return_mean")
         self.assertEqual(returns, self.theirs.known("rollout/episode_length_mean"))  # CartPole pays 1 a step, raw
 
-    def test_it_is_not_trained_again(self):
-        again = self.command("output/tiny-a", "--against", "sb3")
+    def test_it_is_not_trained_again_nor_counted_twice(self):
+        again = self.command("output/tiny-a", "output/tiny-sb3-seed3", "--against", "sb3")
         self.assertIn("taken: output/tiny-sb3-seed3", again.stdout)
         self.assertEqual(len(list((self.work / "output").glob("tiny-sb3*"))), 1)
+        self.assertEqual(again.stdout.count("tiny-sb3  "), 1)
 
     def test_other_settings_get_a_folder_of_their_own(self):
         self.train(self.config("tiny", TINY), "run_name=b", "seed=3", "total_env_steps=64", "gamma=0.9")
