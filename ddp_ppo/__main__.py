@@ -121,10 +121,10 @@ def _evaluate(options: argparse.Namespace) -> int:
 def _run_evaluation(options: argparse.Namespace) -> int:
     _use_one_thread()
     from ddp_ppo.evaluate import Actions, evaluate, evaluation_text, own_seeds, write_csv
-    from ddp_ppo.models import load_model, run_folder_of
+    from ddp_ppo.models import load_model, run_folder_of, with_tasks
 
     _require_writable_json(options)
-    models = [load_model(path) for path in options.models]
+    models = [one for path in options.models for one in with_tasks(load_model(path))]
     table = Path(options.csv) if options.csv else run_folder_of(models[0].path) / "evaluation.csv"
     _require_writable("--csv", table)
     seeds = own_seeds(models[0], options.seed, options.episodes)
@@ -144,8 +144,8 @@ def _play(options: argparse.Namespace) -> int:
 def _run_episodes(options: argparse.Namespace) -> int:
     _use_one_thread()
     from ddp_ppo.episodes import ENDLESS_STEPS
-    from ddp_ppo.models import load_model
-    from ddp_ppo.play import Wanted, default_folder, play, play_text
+    from ddp_ppo.models import load_model, with_tasks
+    from ddp_ppo.play import Wanted, default_folder, play, play_text, task_folder
     from ddp_ppo.rendering import has_display
 
     _require_writable_json(options)
@@ -159,10 +159,12 @@ def _run_episodes(options: argparse.Namespace) -> int:
         is_live=options.out is None and has_display(),
     )
     summaries = []
-    print(f"{model.name} in {model.env.env_id}; a video takes up to a minute to draw without a GPU", flush=True)
-    for played in play(model, Path(options.out) if options.out else default_folder(model), wanted):
-        print(play_text(played), flush=True)
-        summaries.append(played.summary)
+    folder = Path(options.out) if options.out else default_folder(model)
+    for task in with_tasks(model)[1:] or [model]:
+        print(f"{task.name} in {task.env.env_id}; a video takes up to a minute to draw without a GPU", flush=True)
+        for played in play(task, folder if task is model else task_folder(folder, task), wanted):
+            print(play_text(played), flush=True)
+            summaries.append(played.summary)
     _write_json(options, {"model": model.name, "path": str(model.path), "episodes": summaries})
     if (Path(options.model) / "metrics.csv").exists():
         print(f"in its report  ddp-ppo report {options.model}")
@@ -192,6 +194,7 @@ def _report(options: argparse.Namespace) -> int:
 def _write_report(options: argparse.Namespace) -> int:
     from ddp_ppo.report import record, verdicts, write_report
     from ddp_ppo.run_files import read_run
+    from ddp_ppo.text import entry
 
     _require_writable_json(options)
     if options.out:
@@ -199,7 +202,7 @@ def _write_report(options: argparse.Namespace) -> int:
     run = read_run(options.folder)
     lines = {**verdicts(run), **record(run), "report": str(write_report(run, options.out))}
     _write_json(options, lines)
-    print("\n".join(f"{name:18}{words}" for name, words in lines.items()))
+    print("\n".join(entry(name, words, name_width=18) for name, words in lines.items()))
     print(f"{'compare it':18}ddp-ppo compare {options.folder} OTHER_RUN")
     return 0
 
@@ -244,7 +247,7 @@ def _run_comparison(options: argparse.Namespace) -> int:
         write_png(comparison, Path(options.png))
     _write_json(options, document(comparison))
     print(comparison_text(comparison))
-    print(f"page      {out}\nlook at a single one: ddp-ppo report {options.folders[0]}")
+    print(f"page           {out}\nlook at one    ddp-ppo report {options.folders[0]}")
     return 0
 
 
@@ -308,7 +311,7 @@ def _closing_words(result: Any, config: Any) -> str:
     if result.stop_signal:
         lines.append(f"go on with     resume={result.folder}")
     else:
-        lines.append(f"look at it     tensorboard --logdir {output}")
+        lines.append(f"look at it     tensorboard --logdir {output}  # start with its tab Custom Scalars")
     return "\n".join(lines)
 
 
@@ -332,6 +335,7 @@ def _show_plan(options: argparse.Namespace) -> int:
         return _show_scale_up(options, plan)
     _write_json(options, {**plan_lines(plan), "notes": list(plan.notes)})
     print(plan_text(plan))
+    print(f"check it       ddp-ppo check {' '.join([options.config, *options.overrides])}")
     return 0
 
 
@@ -382,6 +386,7 @@ def _run_bench(options: argparse.Namespace) -> int:
     config = load_config(options.config, options.overrides)
     results = run(config, environ=dict(os.environ), seconds=options.seconds, console=Console())
     _write_json(options, {"candidates": [vars(result) for result in results]})
+    print(f"train it       ddp-ppo train {' '.join([options.config, *options.overrides, results[0].words])}")
     return 0
 
 
@@ -400,14 +405,14 @@ def _guarded(run: Callable[[], int]) -> int:
         status = _status_of(error)
         if status is None:
             raise
-        if status == EXIT_FAILURE or not _is_another_rank():  # every rank finds the same mistake
+        if status == EXIT_FAILURE or not _is_another_rank():  # every rank of a machine finds the same mistake
             print(f"ddp-ppo: {error}", file=sys.stderr, flush=True)
         return status
 
 
 def _is_another_rank() -> bool:
-    """Whether rank 0 of this torchrun launch says the same."""
-    return "LOCAL_WORLD_SIZE" in os.environ and os.environ.get("RANK", "0") != "0"
+    """Whether another process of this torchrun launch says the same on this machine."""
+    return "LOCAL_WORLD_SIZE" in os.environ and os.environ.get("LOCAL_RANK", "0") != "0"
 
 
 def _status_of(error: Exception) -> int | None:

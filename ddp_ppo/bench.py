@@ -16,6 +16,7 @@ from dataclasses import dataclass, replace
 
 from ddp_ppo.config import Config
 from ddp_ppo.metrics import Console
+from ddp_ppo.text import entry
 from ddp_ppo.trainer import train
 
 NUM_ROUNDS = 8
@@ -33,6 +34,12 @@ class Candidate:
     steps_per_second: float = 0.0
     sample_seconds: float = 0.0
     train_seconds: float = 0.0
+
+    @property
+    def words(self) -> str:
+        """Its settings, as the command line takes them."""
+        names = ("num_actors", "envs_per_actor", "rollout_length")
+        return " ".join(f"{name}={getattr(self, name)}" for name in names)
 
 
 def candidates(config: Config, num_cores: int) -> Iterator[Candidate]:
@@ -95,9 +102,7 @@ def run(config: Config, *, environ: Mapping[str, str], seconds: float, console: 
                 f"{1000 * one.sample_seconds:10.1f} {1000 * one.train_seconds:9.1f}"
             )
     own, best = done[0], max(done, key=lambda one: one.steps_per_second)
-    console.say(
-        f"quickest: num_actors={best.num_actors} envs_per_actor={best.envs_per_actor} "
-        f"rollout_length={best.rollout_length}, {best.steps_per_second / own.steps_per_second:.2f} times the "
-        f"configuration's own; train it and compare returns, since the length of rollouts matters for learning"
-    )
+    times = f"{best.steps_per_second / own.steps_per_second:.2f} times the configuration's own speed"
+    console.say(entry("quickest", f"{best.words}: {times}"))
+    console.say(entry("note", "train both and compare their returns: the length of rollouts matters for learning"))
     return sorted(done, key=lambda one: -one.steps_per_second)

@@ -49,6 +49,7 @@ class Chart:
 
     Attributes:
         x_name: unit of x in the plural; charts with the same one share their cursor.
+        x_start: where the x axis starts.
         note: a line below.
         is_log: a logarithmic y axis; points that are not positive are left out.
         is_stacked: areas on top of each other; all series have the same x.
@@ -64,6 +65,7 @@ class Chart:
     is_stacked: bool = False
     marks: Sequence[tuple[float, str]] = ()
     moments: Sequence[float] = ()
+    x_start: float = 0.0
 
 
 class Axis(NamedTuple):
@@ -101,7 +103,7 @@ def chart_html(chart: Chart) -> str:
         return ""
     drawn = _stacked(series) if chart.is_stacked else [_thinned(one) for one in series]
     xs = [x for one in drawn for x in one.x]
-    x_axis = Axis(*_apart(min(0.0, *xs), max(xs)), _LEFT, _RIGHT)
+    x_axis = Axis(*_apart(min(chart.x_start, *xs), max(xs)), _LEFT, _RIGHT)
     y_axis, num_outside = _y_axis(chart, drawn)
     x, y, width, height = _LEFT - _PAD, _TOP - _PAD, _RIGHT - _LEFT + 2 * _PAD, _BOTTOM - _TOP + 2 * _PAD
     inner = "".join((*_rules(chart, x_axis, y_axis), *_curves(chart, drawn, x_axis, y_axis)))

@@ -37,6 +37,7 @@ from ddp_ppo.check_trial import Report, SkipStage, StageError, Trial
 from ddp_ppo.config import Config
 from ddp_ppo.env_errors import EnvError
 from ddp_ppo.plan import plan_lines, prepare
+from ddp_ppo.text import table
 
 _MAX_ROWS = 128  # of a table on the console; JSON has all of them
 _INDENT = " " * 6
@@ -174,9 +175,9 @@ def _table(rows: list[dict[str, Any]]) -> list[str]:
     """Columns with nothing in them are left out, and so is what goes beyond the first rows."""
     names = [name for name in rows[0] if any(str(row[name]) for row in rows)] if rows else []
     shown = [names, *([str(row[name]) for name in names] for row in rows[:_MAX_ROWS])]
-    widths = [max(map(len, column)) for column in zip(*shown, strict=True)]
-    lines = ["  ".join(f"{cell:{width}}" for cell, width in zip(row, widths, strict=True)).rstrip() for row in shown]
-    return lines + ([f"... and {len(rows) - _MAX_ROWS} more, see --json"] if len(rows) > _MAX_ROWS else [])
+    return table(shown, num_left=len(names)).splitlines() + (
+        [f"... and {len(rows) - _MAX_ROWS} more, see --json"] if len(rows) > _MAX_ROWS else []
+    )
 
 
 def closing_text(result: CheckResult, config_path: str) -> str:

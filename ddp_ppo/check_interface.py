@@ -29,6 +29,8 @@ def check_interface(trial: Trial, report: Report) -> None:
     report.figures["action"] = f"{env.action_size} " + ("continuous" if env.action_kind == "box" else "choices")
     report.figures["time limit"] = env.max_episode_steps or "none"
     report.faults += bounds_faults(env)
+    if trial.env_id != env.env_id:
+        report.notes.append(f"of {env.env_id} only {trial.env_id} is looked at, training aside; check the others alone")
     if trial.own_class is None:
         with trial.gymnasium_env() as one:
             _check_gymnasium(one, trial, report)
@@ -54,7 +56,8 @@ def _check_gymnasium(env: Any, trial: Trial, report: Report) -> None:
     """The first reset or step with faults ends it; their consequences would only repeat them."""
     report.figures["spaces"] = f"{_one_line(env.observation_space)}, {_one_line(env.action_space)}"
     actions = random_actions(trial.env, _STEPS, 1)
-    decode, deadline = action_decoder(env.action_space), time.monotonic() + _SECONDS
+    decode = action_decoder(env.action_space, trial.plan.config.discretize_actions)
+    deadline = time.monotonic() + _SECONDS
     obs = _reset(env, report, seed=1)
     steps = episodes = 0
     while steps < len(actions) and time.monotonic() < deadline and not report.faults:

@@ -52,7 +52,7 @@ def check_first_observation(trial: Trial, report: Report) -> None:
     ]
     largest = float(np.abs(starts).max())
     report.figures["largest value"] = round(largest, 4)
-    if largest > 100 and not trial.plan.config.normalize_obs:
+    if largest * trial.plan.network.obs_scale > 100 and not trial.plan.config.normalize_obs:
         report.notes.append(f"a value of {largest:g} and normalize_obs: false: scale the observation, or normalise it")
     if len(np.unique(starts, axis=0)) == 1:
         report.notes.append("every seed starts with the same observation; only actions make environments differ")
@@ -182,8 +182,8 @@ def _is_same(a: Trajectory, b: Trajectory) -> bool:
 
 
 def _moves(columns: Sequence[Column], change: FloatArray, rank: FloatArray) -> str:
-    """Three columns that have changed, those of the highest rank first, and of equal ones the largest change."""
-    order = np.lexsort((-np.abs(change), -rank.round(2)))[:3]
+    """Two columns that have changed, those of the highest rank first, and of equal ones the largest change."""
+    order = np.lexsort((-np.abs(change), -rank.round(2)))[:2]
     units = [column.unit.removeprefix("1") for column in columns]
     return ", ".join(f"{columns[i].name} {change[i]:+.3g} {units[i]}".rstrip() for i in order if change[i])
 

@@ -25,7 +25,7 @@ from ddp_ppo.config import Config
 from ddp_ppo.distributed import CollectiveError
 from ddp_ppo.finite import NonFiniteError
 from ddp_ppo.metrics import Console
-from ddp_ppo.models import Model, numpy_policy
+from ddp_ppo.models import Model, acting_policy
 from ddp_ppo.models import load_model as read_model
 from ddp_ppo.plan import prepare
 from ddp_ppo.seeding import seed_global_generators
@@ -168,7 +168,7 @@ def check_replay(trial: Trial, report: Report) -> None:
 
 def _act(trial: Trial, model: Model) -> tuple[Trajectory, Any]:
     """What the policy does in one environment, and its actions [T, 1, A] or [T, 1]."""
-    policy = numpy_policy(model, 1)
+    policy = acting_policy(model, 1)
     seed_global_generators(_REPLAY_SEED)
     parts, actions = [], []
     with trial.envs(1) as env:

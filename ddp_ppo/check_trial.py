@@ -16,6 +16,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from ddp_ppo.config import env_ids
 from ddp_ppo.env_columns import Interface, describe_interface
 from ddp_ppo.env_errors import EnvError, describe_cause
 from ddp_ppo.envs import make_batch_env, own_class_path
@@ -65,9 +66,14 @@ class Trial:
         return self.plan.env
 
     @property
+    def env_id(self) -> str:
+        """What is looked at; of several tasks the first."""
+        return env_ids(self.plan.config.env_id)[0]
+
+    @property
     def own_class(self) -> str | None:
         """The user's own vectorised class; None for a Gymnasium environment."""
-        return own_class_path(self.plan.config.env_id, self.plan.config.env_backend)
+        return own_class_path(self.env_id, self.plan.config.env_backend)
 
     @cached_property
     def interface(self) -> Interface:
@@ -77,7 +83,8 @@ class Trial:
     @contextmanager
     def envs(self, num_envs: int, **changed: Any) -> Iterator[BatchEnv]:
         """K of its environments, closed in the end."""
-        env = make_batch_env(num_envs=num_envs, **(env_arguments(self.plan.config) | changed))
+        arguments = env_arguments(self.plan.config) | {"env_id": self.env_id} | changed
+        env = make_batch_env(num_envs=num_envs, **arguments)
         try:
             yield env
         finally:
@@ -88,7 +95,7 @@ class Trial:
         """One environment of Gymnasium, before it is made an array."""
         config = self.plan.config
         clock = config.remove_profiler_clock
-        env, _ = build_env(config.env_id, config.env_kwargs, config.max_episode_steps, clock)
+        env, _ = build_env(self.env_id, config.env_kwargs, config.max_episode_steps, clock)
         try:
             yield env
         finally:

@@ -106,7 +106,12 @@ def network_of(content: dict[str, Any]) -> NetworkSpec:
     fields = content.get("network")
     if fields is None:
         raise CheckpointError("not a whole checkpoint or model, it lacks network")
-    return NetworkSpec(**{**fields, "hidden_sizes": tuple(fields["hidden_sizes"])})
+    return NetworkSpec(**with_tuples(fields))
+
+
+def with_tuples(fields: dict[str, Any]) -> dict[str, Any]:
+    """The plain values of a specification, whose tuples a file may have made lists."""
+    return {name: tuple(value) if isinstance(value, list) else value for name, value in fields.items()}
 
 
 def _checkpoints(folder: Path) -> list[Path]:

@@ -13,6 +13,7 @@ from html import escape
 from pathlib import Path
 from typing import Any
 
+from ddp_ppo import text
 from ddp_ppo.charts import Chart, number
 from ddp_ppo.comparison import (
     SB3,
@@ -103,14 +104,11 @@ def compare(runs: Sequence[Run], ignored: Sequence[str] = ()) -> Comparison:
 def comparison_text(comparison: Comparison) -> str:
     """The same for a terminal: standings, differences, where runs part, verdicts."""
     header, rows = _standing_table(comparison)
-    cells = [header, *([str(cell) for cell in row] for row in rows)]
-    widths = [max(map(len, column)) for column in zip(*cells, strict=True)]
-    lines = ["  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip() for row in cells]
-    lines += ["", *(f"differs   {name}: {' | '.join(values)}" for name, values in _differences(comparison))]
-    lines += [f"seed {parting.first.setting('seed')}    {_parting_words(parting)}" for parting in comparison.partings]
-    lines += [f"note      {note}" for note in comparison.notes]
-    lines += [f"verdict   {words}" for words in _verdicts(comparison)]
-    return "\n".join(lines)
+    entries = [("differs", f"{name}: {' | '.join(values)}") for name, values in _differences(comparison)]
+    entries += [(f"seed {parting.first.setting('seed')}", _parting_words(parting)) for parting in comparison.partings]
+    entries += [("note", note) for note in comparison.notes]
+    entries += [("verdict", words) for words in _verdicts(comparison)]
+    return "\n".join([text.table([header, *rows]), "", *(text.entry(name, words) for name, words in entries)])
 
 
 def document(comparison: Comparison) -> dict[str, Any]:
@@ -227,7 +225,7 @@ def _standing_table(comparison: Comparison) -> tuple[Sequence[str], Sequence[Seq
         )
         for one in comparison.standings
     ]
-    return ("group", "seeds", "IQM", "95 % interval", "P(> first)", "chance", "time"), rows
+    return ("group", "seeds", "IQM", "95 % interval", "P(> first)", "chance", "training time"), rows
 
 
 def _seed_table(comparison: Comparison) -> tuple[Sequence[str], Sequence[Sequence[str]]]:

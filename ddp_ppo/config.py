@@ -21,6 +21,7 @@ from typing import Any, Literal, NamedTuple, get_args, get_type_hints
 
 import yaml
 
+_MOST_TASKS = 5  # so that each of them has its turn in every block of an evaluation
 _LARGEST = 10**18  # of any number: fits 64 bits, and comparing with it refuses inf and nan
 _BACKEND = r"auto|gymnasium|mujoco|[A-Za-z_][\w.]*:[A-Za-z_]\w*"
 _PYTHON_TYPES: dict[str, Any] = {"float": (int, float), "dict": Mapping, "list": (list, tuple)}
@@ -103,13 +104,17 @@ class Config:
 
     # fmt: off
     env_id: str = _setting("HalfCheetah-v5", doc=
-        "Task: a Gymnasium id, or `module:Class` of your own environment.")
+        "Task: a Gymnasium id, or `module:Class` of your own environment. Up to five with commas between them, of "
+        "equal spaces, are trained at once by one agent.")
     env_kwargs: Mapping[str, Any] = _setting({}, doc=
         "Arguments for the environment's constructor. Replaces an inherited mapping as a whole.")
     env_backend: str = _setting("auto", pattern=_BACKEND, expected="auto, gymnasium, mujoco or module:Class", doc=
         "What steps the environments; auto: the array-wise MuJoCo tasks, else Gymnasium. `module:Class` is your own.")
     max_episode_steps: int | None = _setting(None, low=1, doc=
         "Steps after which an episode is truncated, in place of the environment's own limit; null keeps that.")
+    discretize_actions: int | None = _setting(None, low=2, high=64, doc=
+        "Makes a Box action a choice from a grid with so many values of each dimension, 64 choices at most; null keeps "
+        "it.")
     remove_profiler_clock: bool = _setting(True, doc=
         "Removes MuJoCo's Python profiler clock, which makes mj_step 14-16 % slower. false keeps MuJoCo's timers.")
     seed: int = _setting(1, low=0, doc=
@@ -170,6 +175,9 @@ class Config:
         "Divides rewards by the running standard deviation of the discounted return. Metrics always show raw returns.")
     hidden_sizes: tuple[int, ...] = _setting((64, 64), doc=
         "Widths of the hidden layers of actor and critic; [] is a linear policy.")
+    conv_channels: tuple[int, ...] = _setting((), doc=
+        "Channels of convolutions (3x3, stride 2, padding 1) in front of the hidden layers, for observations that are "
+        "images; [] flattens them.")
     activation: Literal["tanh", "relu", "elu"] = _setting("tanh", doc=
         "Nonlinearity behind each hidden layer.")
     init_log_std: float = _setting(0.0, low=-5, high=2, doc=
@@ -275,6 +283,11 @@ class Config:
         return -(-self.total_env_steps // self.transitions_per_round(num_learners))
 
 
+def env_ids(env_id: str) -> list[str]:
+    """The ids that the setting env_id names, with commas between them."""
+    return [one.strip() for one in env_id.split(",")]
+
+
 def describe_settings() -> tuple[Setting, ...]:
     """All settings in their declared order."""
     hints = get_type_hints(Config)
@@ -371,11 +384,16 @@ def _broken_rules(c: Any) -> Iterator[tuple[tuple[str, ...], str]]:
     if c.learning_rate_schedule == "adaptive" and c.target_kl is None:
         message = "target_kl: learning_rate_schedule: adaptive needs a number here, such as 0.01"
         yield ("learning_rate_schedule", "target_kl"), message
+    for key in ("policy_backend", "update_backend"):
+        if c.conv_channels and getattr(c, key) == "numpy":
+            yield (key, "conv_channels"), f"{key}: numpy has no convolutions (conv_channels); use auto or torch"
     if c.learner == "disco" and c.learning_rate_schedule == "adaptive":
         message = "learning_rate_schedule: adaptive follows PPO's KL divergence; with learner: disco constant or linear"
         yield ("learner", "learning_rate_schedule"), message
     if c.learner == "disco" and not c.hidden_sizes:
         yield ("learner", "hidden_sizes"), "hidden_sizes: learner: disco needs at least one layer, such as [512, 512]"
+    if c.conv_channels and not c.hidden_sizes:
+        yield ("conv_channels", "hidden_sizes"), "hidden_sizes: conv_channels needs at least one layer behind it"
     if 0 < c.disco_replay_capacity < c.disco_batch_size:
         message = f"disco_replay_capacity: {c.disco_replay_capacity} never holds disco_batch_size: {c.disco_batch_size}"
         yield ("disco_replay_capacity", "disco_batch_size"), message
@@ -385,6 +403,13 @@ def _broken_rules(c: Any) -> Iterator[tuple[tuple[str, ...], str]]:
             "learning_rate_schedule: adaptive steers by the KL of one gradient step after another; a round has one"
         )
         yield ("learning_rate_schedule", "num_epochs", "minibatch_size"), message
+    ids = env_ids(c.env_id)
+    num_envs = c.envs_per_actor * (c.num_actors // c.num_gpus)
+    if not all(ids) or len({*ids}) < len(ids) or len(ids) > _MOST_TASKS:
+        yield ("env_id",), f"env_id: {c.env_id}: commas stand between two to {_MOST_TASKS} different ids"
+    elif len(ids) > max(num_envs, 1):
+        message = f"env_id: {len(ids)} tasks need as many environments of each learner, it has {num_envs}"
+        yield ("env_id", "envs_per_actor", "num_actors", "num_gpus"), message
     if c.init_from and c.resume not in (None, "auto"):
         message = f"init_from: starts a fresh run, so it cannot be used together with resume: {c.resume}"
         yield ("init_from", "resume"), message

@@ -10,8 +10,11 @@ from __future__ import annotations
 import datetime
 import os
 import pickle
-from collections.abc import Sequence
+import time
+import uuid
+from collections.abc import Mapping, Sequence
 from contextlib import suppress
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -23,6 +26,10 @@ from torch import Tensor
 from ddp_ppo.config import ConfigError
 from ddp_ppo.siblings import end_stopped, learners_here
 from ddp_ppo.topology import TrainingTopology
+
+_ATTEMPT, _FOLDER = "ddp_ppo/attempt", "ddp_ppo/folder"  # in torchrun's store
+_POLL_SECONDS = 0.05
+_LAUNCH_TIMEOUT = datetime.timedelta(seconds=30)
 
 
 class CollectiveError(RuntimeError):
@@ -38,25 +45,19 @@ class Learners:
         self._device = torch.device(topology.device)
         self._timeout_seconds = timeout_seconds
         self._num_calls = 0
-        self._store: Any = None
+        self._launch: Any = None  # torchrun's store
+        self._store: Any = None  # the part of it that belongs to this attempt
         if self.num_learners > 1:
             if self._device.type == "cuda":
                 torch.cuda.set_device(self._device)
             self._form_group(topology.backend, datetime.timedelta(seconds=timeout_seconds))
 
     def _form_group(self, backend: str, timeout: datetime.timedelta) -> None:
-        """Meets the others at torchrun's store, under a name of this attempt: addresses of an earlier one are dead."""
-        environ = os.environ
-        has_agent_store = environ.get("TORCHELASTIC_USE_AGENT_STORE") == "True"
-        is_host = self.rank == 0 and not has_agent_store
+        """Meets the others at torchrun's store."""
+        is_host = self.rank == 0 and not _has_agent_store(os.environ)
         try:
-            address, port = environ["MASTER_ADDR"], int(environ["MASTER_PORT"])
-            store = dist.TCPStore(  # type: ignore[attr-defined]
-                address, port, is_master=is_host, timeout=timeout, wait_for_workers=False
-            )
-            attempt = f"ddp_ppo/{environ.get('TORCHELASTIC_RESTART_COUNT', '0')}"
-            self._store = dist.PrefixStore(attempt, store)  # type: ignore[attr-defined]
-            self._arrive()
+            self._launch = _store(os.environ, timeout, is_host=is_host)
+            self._meet(timeout.total_seconds())
             dist.init_process_group(
                 backend,
                 store=self._store,
@@ -68,6 +69,31 @@ class Learners:
             raise ConfigError(f"{error.args[0]} is missing beside RANK and WORLD_SIZE; start with torchrun") from None
         except RuntimeError as error:
             raise self._failure("the learners did not come together", error) from error
+
+    def _meet(self, seconds: float) -> None:
+        """Waits for the others of this attempt under a name of its own: addresses of an earlier one are dead.
+
+        torchrun ends all processes of an attempt before it begins the next, but its store stays, and its agents on
+        several nodes count attempts differently. So rank 0 makes the name, and answers whoever has come to it.
+        """
+        token, deadline = uuid.uuid4().hex, time.monotonic() + seconds
+        if self.rank == 0:
+            self._launch.set(_ATTEMPT, token)
+        self._num_calls = 1
+        while True:
+            attempt = str(self._launch.get(_ATTEMPT), "utf-8")  # an old one's until rank 0 has come
+            self._store = dist.PrefixStore(f"ddp_ppo/{attempt}", self._launch)  # type: ignore[attr-defined]
+            self._store.set(f"token/{self.rank}", token)
+            self._store.set(f"calls/{self.rank}", "1")
+            tokens = [f"token/{rank}" for rank in range(self.num_learners)]
+            if self.rank == 0 and self._store.check(tokens):
+                for key in tokens:
+                    self._store.set(f"welcome/{self._read(key)}", "")
+            if self._store.check([f"welcome/{token}"]):
+                return
+            if time.monotonic() > deadline:
+                raise RuntimeError("no start")
+            time.sleep(_POLL_SECONDS)
 
     def __enter__(self) -> Learners:
         return self
@@ -190,6 +216,33 @@ class Learners:
             if self._store.check([key]):
                 return str(self._store.get(key), "utf-8")
         return ""
+
+
+def remember_folder(environ: Mapping[str, str], folder: Path) -> None:
+    """Leaves the run folder for later attempts of this torchrun launch (--max-restarts)."""
+    if _has_agent_store(environ):
+        _store(environ, _LAUNCH_TIMEOUT).set(_FOLDER, str(folder.absolute()))
+
+
+def folder_of_launch(environ: Mapping[str, str]) -> Path | None:
+    """What an earlier attempt of this torchrun launch has left; None in the first one."""
+    if _has_agent_store(environ):
+        store = _store(environ, _LAUNCH_TIMEOUT)
+        if store.check([_FOLDER]):
+            return Path(str(store.get(_FOLDER), "utf-8"))
+    return None
+
+
+def _has_agent_store(environ: Mapping[str, str]) -> bool:
+    """Whether torchrun's agent holds the store, which then outlives the learners."""
+    return environ.get("TORCHELASTIC_USE_AGENT_STORE") == "True"
+
+
+def _store(environ: Mapping[str, str], timeout: datetime.timedelta, *, is_host: bool = False) -> Any:
+    address, port = environ["MASTER_ADDR"], int(environ["MASTER_PORT"])
+    return dist.TCPStore(  # type: ignore[attr-defined]
+        address, port, is_master=is_host, timeout=timeout, wait_for_workers=False
+    )
 
 
 def average_metrics(per_learner: Sequence[dict[str, float]], weights: Sequence[float]) -> dict[str, float]:

@@ -11,7 +11,10 @@ from collections.abc import Mapping
 from contextlib import closing
 from typing import Any, NamedTuple
 
+from ddp_ppo.config import env_ids
+from ddp_ppo.discrete_actions import choice_columns
 from ddp_ppo.env_errors import EnvError, describe_cause
+from ddp_ppo.env_spaces import action_grid
 from ddp_ppo.envs import make_batch_env, own_class_path
 from ddp_ppo.gymnasium_env import build_env
 from ddp_ppo.protocols import Column, EnvSpec
@@ -27,12 +30,14 @@ class Interface(NamedTuple):
         action: A columns; of a discrete action its choices.
         dt_seconds: simulated seconds of one step, None where the environment does not say.
         frame_skip: physics steps in one step, None likewise.
+        choices: the Box action that each choice stands for, where discretize_actions has made one of it.
     """
 
     obs: tuple[Column, ...]
     action: tuple[Column, ...]
     dt_seconds: float | None = None
     frame_skip: int | None = None
+    choices: tuple[tuple[float, ...], ...] = ()
 
 
 def obs_columns(env_arguments: Mapping[str, Any]) -> list[Column]:
@@ -46,7 +51,7 @@ def action_columns(env_arguments: Mapping[str, Any]) -> list[Column]:
 
 
 def describe_interface(env_arguments: Mapping[str, Any]) -> Interface:
-    """Builds the environment once, reads what it is, and closes it.
+    """Builds the environment (of several tasks the first) once, reads what it is, and closes it.
 
     Args:
         env_arguments: keyword arguments of `envs.make_batch_env` but num_envs.
@@ -55,17 +60,29 @@ def describe_interface(env_arguments: Mapping[str, Any]) -> Interface:
         EnvError: it cannot be built, or its metadata has another number of columns than it has itself.
     """
     arguments = {"env_kwargs": {}, "backend": "auto", **env_arguments}
-    env_id = arguments["env_id"]
+    num_bins = arguments.pop("discretize_actions", None)
+    arguments["env_id"] = env_id = env_ids(arguments["env_id"])[0]
     with closing(make_batch_env(num_envs=1, **arguments)) as batch:
         spec, own = batch.spec, batch
     if own_class_path(env_id, arguments["backend"]) is not None:
-        return _fitted(_of_metadata(own), spec)
-    env, _ = build_env(env_id, arguments["env_kwargs"])
-    with closing(env):
-        return _fitted(_of_gymnasium(env), spec)
+        interface = _fitted(_of_metadata(own), spec)
+    else:
+        env, _ = build_env(env_id, arguments["env_kwargs"])
+        with closing(env):
+            interface = _fitted(known_interface(env), spec)
+    if num_bins is None:
+        return interface
+    grid = action_grid(spec.action_low, spec.action_high, num_bins)
+    choices = tuple(tuple(row) for row in grid.tolist())
+    return interface._replace(action=choice_columns(interface.action, grid), choices=choices)
 
 
-def _of_gymnasium(env: Any) -> Interface:
+def known_interface(env: Any) -> Interface:
+    """What is known of one of Gymnasium's environments, perhaps nothing.
+
+    Raises:
+        EnvError: its metadata describes a column in another way.
+    """
     entry_point = str(env.spec.entry_point)
     own = env.unwrapped
     timing = _number(own, "dt", "tau"), getattr(own, "frame_skip", None)

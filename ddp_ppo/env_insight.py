@@ -1,22 +1,27 @@
-"""Looks inside an environment for what a person is to be told: joints, observation columns, bodies that overlap.
+"""Looks inside an environment for what a person is to be told: what is not finite, bodies that overlap.
 
-Knows environments with a MuJoCo `model` and `data`, as Gymnasium's have, and the `observation_structure` of Gymnasium's
-v5 tasks. Does not import MuJoCo: an environment that has a model has loaded it.
+Knows environments with a MuJoCo `model` and `data`, as Gymnasium's have; names are those of env_columns. Imports MuJoCo
+only for an environment that has loaded it.
 """
 
 from __future__ import annotations
 
+import re
 import sys
 from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
 
+from ddp_ppo.discrete_actions import DiscreteActions
+from ddp_ppo.env_columns import known_interface
 from ddp_ppo.gymnasium_env import GymnasiumEnv, build_env
-from ddp_ppo.protocols import BatchEnv
+from ddp_ppo.mixed_env import MixedEnv
+from ddp_ppo.protocols import BatchEnv, Column
 
 _OVERLAP = 0.5  # of the model's mean size; HalfCheetah's foot starts 0.28 deep in the floor, as Gymnasium has it
 _STATE = {"qpos": "mjWARN_BADQPOS", "qvel": "mjWARN_BADQVEL"}
+_STATE_ENTRY = re.compile(r"\b(qpos|qvel)\[(\d+)\]")
 
 
 def names_of(env: BatchEnv, index: int, column: int | None, arguments: Mapping[str, Any]) -> tuple[str, str]:
@@ -28,14 +33,19 @@ def names_of(env: BatchEnv, index: int, column: int | None, arguments: Mapping[s
         arguments: of `make_batch_env`, for a second environment of the same kind where the first ones are arrays.
 
     Returns:
-        the position or velocity of the simulation that is not finite, such as "qpos[2] of joint rooty", and what the
+        the position or velocity of the simulation that is not finite, such as "qpos[2] (rooty.angle)", and what the
         column holds; empty where there is none or nobody knows.
     """
+    env, index = _innermost(env, index)
     one = _single(env, index, arguments)
     if one is None:
         return "", ""
-    name = "" if column is None else column_name(one, column, env.spec.obs_size)
-    return (name, name) if name.partition("[")[0] in _STATE else (bad_state(one), name)
+    known = known_interface(one).obs
+    if column is None or len(known) != env.spec.obs_size:
+        return bad_state(one), ""
+    source = _STATE_ENTRY.search(known[column].source)
+    state = bad_state(one) if source is None else _state_name(one.unwrapped.model, source[1], int(source[2]))
+    return state, _words(known[column])
 
 
 def first_overlap(env: BatchEnv, arguments: Mapping[str, Any], seed: int) -> str:
@@ -45,7 +55,8 @@ def first_overlap(env: BatchEnv, arguments: Mapping[str, Any], seed: int) -> str
         env: has been reset.
         arguments, seed: for a second environment of the same kind where the first ones are arrays.
     """
-    one = _single(env, 0, arguments)
+    env, index = _innermost(env, 0)
+    one = _single(env, index, arguments)
     if one is None:
         return ""
     if not isinstance(env, GymnasiumEnv):
@@ -67,27 +78,18 @@ def overlap(env: Any) -> str:
     return f"{first} and {second} overlap by {depth:.3f} m after a reset"
 
 
+def _innermost(env: BatchEnv, index: int) -> tuple[BatchEnv, int]:
+    """The batch that environment `index` really belongs to, and its index there."""
+    while isinstance(env, DiscreteActions | MixedEnv):
+        env, index = (env.inner, index) if isinstance(env, DiscreteActions) else env.locate(index)
+    return env, index
+
+
 def _single(env: BatchEnv, index: int, arguments: Mapping[str, Any]) -> Any | None:
     """One of Gymnasium's environments, or one like it; None for a vectorised class of the user's own."""
     if isinstance(env, GymnasiumEnv):
         return env.envs[index]
-    return build_env(arguments["env_id"], arguments["env_kwargs"])[0] if env.spec.backend == "mujoco" else None
-
-
-def column_name(env: Any, column: int, obs_size: int) -> str:
-    """What an observation column holds, such as "qvel[3] of joint bthigh" or "cfrc_ext[7]"; empty if unknown."""
-    structure = getattr(env, "observation_structure", None)
-    if not isinstance(structure, dict):  # of a wrapper, too: it may change the observation
-        return ""
-    sizes = {name: size for name, size in structure.items() if not name.startswith("skipped_")}
-    if sum(sizes.values()) != obs_size:
-        return ""
-    for name, size in sizes.items():
-        if column < size:
-            index = column + structure.get(f"skipped_{name}", 0)
-            return f"{name}[{index}]" + (f" of joint {_joint(env.model, name, index)}" if name in _STATE else "")
-        column -= size
-    return ""
+    return build_env(env.spec.env_id, arguments["env_kwargs"])[0] if env.spec.backend == "mujoco" else None
 
 
 def bad_state(env: Any) -> str:
@@ -104,7 +106,7 @@ def bad_state(env: Any) -> str:
         past = data.warning[getattr(sys.modules["mujoco"].mjtWarning, warning)]
         if len(bad) or past.number:
             index = int(bad[0]) if len(bad) else int(past.lastinfo)
-            return f"{name}[{index}] of joint {_joint(model, name, index)}"
+            return _state_name(model, name, index)
     return ""
 
 
@@ -116,7 +118,11 @@ def _model_and_data(env: Any) -> tuple[Any, Any] | None:
     return (model, data) if is_mujoco else None
 
 
-def _joint(model: Any, field: str, index: int) -> str:
-    """The joint of an entry of qpos or qvel: its name, or its number where it has none."""
-    last = np.searchsorted(model.jnt_qposadr if field == "qpos" else model.jnt_dofadr, index, side="right") - 1
-    return model.joint(int(last)).name or str(last)
+def _state_name(model: Any, field: str, index: int) -> str:
+    from ddp_ppo.mujoco_columns import state_columns
+
+    return _words(state_columns(model, field)[index])
+
+
+def _words(column: Column) -> str:
+    return f"{column.source} ({column.name})" if column.source else column.name

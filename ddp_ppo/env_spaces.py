@@ -1,12 +1,16 @@
 """Gymnasium spaces as flat arrays: what an observation, an action and a reward become, and which are refused.
 
-Observations: Box of any shape and dtype (C order), Discrete as one-hot. Actions: Box of floats, Discrete.
+Observations: Box of any shape and dtype (C order), Discrete as one-hot. Actions: Box of floats, which a grid can make
+a few choices, Discrete.
+
+Shapes: A dimensions of a Box action, G choices of its grid.
 """
 
 from __future__ import annotations
 
+import itertools
 import operator
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
@@ -19,6 +23,7 @@ from ddp_ppo.protocols import FloatArray
 WriteObs = Callable[[Any, FloatArray], None]
 DecodeActions = Callable[[NDArray[Any]], NDArray[Any]]
 
+MAX_CHOICES = 64  # of a grid
 NUMBERS = (float, int, np.floating, np.integer, np.bool_)
 
 
@@ -54,6 +59,13 @@ def observation_writer(space: Space[Any]) -> tuple[int, WriteObs]:
     raise EnvError(f"observation space {_one_line(space)} is not supported: use a Box or a Discrete space")
 
 
+def image_fields(space: Space[Any]) -> dict[str, Any]:
+    """The fields `image` and `obs_scale` of `EnvSpec`."""
+    if not isinstance(space, Box) or len(space.shape) != 3:
+        return {}
+    return {"image": space.shape, "obs_scale": 1.0 / 255.0 if space.dtype == np.uint8 else 1.0}
+
+
 def action_fields(space: Space[Any]) -> dict[str, Any]:
     """The action fields of `EnvSpec` for a Box of floats or a Discrete space.
 
@@ -73,11 +85,40 @@ def action_fields(space: Space[Any]) -> dict[str, Any]:
     )
 
 
-def action_decoder(space: Space[Any]) -> DecodeActions:
+def action_grid(low: Sequence[float], high: Sequence[float], num_bins: int) -> FloatArray:
+    """Every combination [G, A] of evenly spaced values of each dimension, bounds included; the last one varies fastest.
+
+    Args:
+        low, high: bounds of the Box, length A; empty where the action space is none.
+        num_bins: values of each dimension, at least 2.
+
+    Raises:
+        EnvError: there is no Box, it is unbounded or empty in a dimension, or G = num_bins ** A is above MAX_CHOICES.
+    """
+    setting, size = f"discretize_actions: {num_bins}", num_bins ** len(low)
+    if not len(low):
+        raise EnvError(f"{setting}: the action space is discrete already; remove the setting")
+    if size > MAX_CHOICES:
+        raise EnvError(f"{setting}: {len(low)} dimensions would make {size} choices, more than {MAX_CHOICES}")
+    for index, bounds in enumerate(zip(low, high, strict=True)):
+        if not (np.isfinite(bounds).all() and bounds[0] < bounds[1]):
+            raise EnvError(f"{setting}: dimension {index} of the action has no range: {bounds[0]:g} to {bounds[1]:g}")
+    values = [np.linspace(*bounds, num_bins) for bounds in zip(low, high, strict=True)]
+    return np.array([*itertools.product(*values)], np.float32)
+
+
+def action_decoder(space: Space[Any], num_bins: int | None = None) -> DecodeActions:
     """Returns the function from actions of the policy to K fresh actions of the environment's shape and dtype.
 
     Environments may keep the action they were given, therefore the result never shares memory with the argument.
+
+    Args:
+        num_bins: the policy's actions are choices of the grid with so many values of each dimension; None if not.
     """
+    if num_bins is not None:
+        fields, decode = action_fields(space), action_decoder(space)
+        grid = action_grid(fields.get("action_low", ()), fields.get("action_high", ()), num_bins)
+        return lambda action: decode(grid[action])
     if isinstance(space, Discrete):
         start, dtype = space.start, space.dtype
         return lambda action: (action + start).astype(dtype)

@@ -2,19 +2,24 @@
 
 Backends: "gymnasium" runs any Gymnasium environment, "mujoco" the Gymnasium MuJoCo tasks straight on batched physics,
 "auto" the second where it covers the task and the first elsewhere. A user's own vectorised class is given as
-`module:Class`, in place of the id or as the backend.
+`module:Class`, in place of the id or as the backend. Around them: several tasks as one batch, discrete actions.
 """
 
 from __future__ import annotations
 
 import warnings
 from collections.abc import Callable, Mapping
+from contextlib import ExitStack
+from functools import partial
 from typing import Any
 
 import gymnasium
 
+from ddp_ppo.config import env_ids
+from ddp_ppo.discrete_actions import DiscreteActions
 from ddp_ppo.env_errors import EnvError, describe_cause
 from ddp_ppo.gymnasium_env import GymnasiumEnv, find_registered, import_module
+from ddp_ppo.mixed_env import MixedEnv, Part, mixed_spec
 from ddp_ppo.protocols import BatchEnv, EnvSpec
 
 __all__ = ["EnvError", "describe_env", "make_batch_env"]
@@ -30,6 +35,7 @@ def make_batch_env(
     backend: str = "auto",
     max_episode_steps: int | None = None,
     remove_profiler_clock: bool = True,
+    discretize_actions: int | None = None,
     first_index: int = 0,
 ) -> BatchEnv:
     """Builds `num_envs` environments.
@@ -37,24 +43,24 @@ def make_batch_env(
     Warnings that building raises are dropped: `describe_env` showed them before, once and not in every actor.
 
     Args:
-        env_id: a Gymnasium id, `module:Id-v0` (the module is imported first and registers it), or `module:Class`.
+        env_id: a Gymnasium id, `module:Id-v0` (the module is imported first and registers it), or `module:Class`;
+            of several with commas between them environment i gets number i modulo their count.
         num_envs: K.
         env_kwargs: arguments of the environment's constructor.
         backend: "auto", "gymnasium", "mujoco", or `module:Class`.
         max_episode_steps: replaces the registered time limit.
         remove_profiler_clock: stop MuJoCo from timing itself (see mujoco_clock), in this process.
-        first_index: what error messages call the first of these environments.
+        discretize_actions: makes a Box action a choice from a grid with so many values of each dimension.
+        first_index: number of the first of these environments among those of a learner.
 
     Raises:
         EnvError: one line that says what is wrong with the id, the arguments, the spaces or the backend.
     """
     options = {"max_episode_steps": max_episode_steps, "remove_profiler_clock": remove_profiler_clock}
+    build = partial(_build, backend=backend, env_kwargs=dict(env_kwargs or {}), options=options)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
-        env = _build(env_id, num_envs, backend, dict(env_kwargs or {}), options)
-    if isinstance(env, GymnasiumEnv):
-        env.first_index = first_index
-    return env
+        return _build_all(env_id, range(first_index, first_index + num_envs), build, discretize_actions)
 
 
 def describe_env(
@@ -64,15 +70,60 @@ def describe_env(
     backend: str = "auto",
     max_episode_steps: int | None = None,
     remove_profiler_clock: bool = True,
+    discretize_actions: int | None = None,
 ) -> EnvSpec:
     """Builds one environment, closes it and returns its description; arguments and errors as `make_batch_env`."""
     options = {"max_episode_steps": max_episode_steps, "remove_profiler_clock": remove_profiler_clock}
-    env = _build(env_id, 1, backend, dict(env_kwargs or {}), options)
+    build = partial(_build, backend=backend, env_kwargs=dict(env_kwargs or {}), options=options)
+    env = _build_all(env_id, range(1), build, discretize_actions)
     env.close()
     return env.spec
 
 
-def _build(env_id: str, num_envs: int, backend: str, env_kwargs: dict[str, Any], options: dict[str, Any]) -> BatchEnv:
+def _build_all(
+    env_id: str, numbers: range, build: Callable[[str, range], BatchEnv], discretize_actions: int | None
+) -> BatchEnv:
+    ids = env_ids(env_id)
+    env = build(env_id, numbers) if len(ids) == 1 else _build_mixed(env_id, ids, numbers, build)
+    if discretize_actions is None:
+        return env
+    try:
+        return DiscreteActions(env, discretize_actions)
+    except EnvError:
+        env.close()
+        raise
+
+
+def _build_mixed(env_id: str, ids: list[str], numbers: range, build: Callable[[str, range], BatchEnv]) -> BatchEnv:
+    """Environments of each id; one is built, and closed again, where none of these is its turn."""
+    parts, specs = [], []
+    with ExitStack() as stack:
+        for turn, one in enumerate(ids):
+            own = slice((turn - numbers.start) % len(ids), len(numbers), len(ids))
+            env = build(one, numbers[own] or range(1))
+            specs.append(env.spec)
+            if numbers[own]:
+                stack.callback(env.close)
+                parts.append(Part(env, own))
+            else:
+                env.close()
+        mixed = MixedEnv(mixed_spec(env_id, specs), len(numbers), parts)
+        stack.pop_all()
+    return mixed
+
+
+def _build(
+    env_id: str, numbers: range, *, backend: str, env_kwargs: dict[str, Any], options: dict[str, Any]
+) -> BatchEnv:
+    env = _build_one(env_id, len(numbers), backend, env_kwargs, options)
+    if isinstance(env, GymnasiumEnv):
+        env.numbers = numbers
+    return env
+
+
+def _build_one(
+    env_id: str, num_envs: int, backend: str, env_kwargs: dict[str, Any], options: dict[str, Any]
+) -> BatchEnv:
     limit = options["max_episode_steps"]
     if num_envs < 1 or (limit is not None and limit < 1):
         raise EnvError(f"{env_id}: num_envs {num_envs} and max_episode_steps {limit} must be positive")

@@ -22,12 +22,13 @@ from numpy.typing import NDArray
 from ddp_ppo.config import Config
 from ddp_ppo.episodes import ENDLESS_STEPS, EVAL_BLOCK, Episode, blocks_of, evaluation_seeds, run_block
 from ddp_ppo.finite import NonFiniteError
-from ddp_ppo.models import Model, make_env, numpy_policy
+from ddp_ppo.models import Model, acting_policy, make_env
 from ddp_ppo.numpy_policy import NumpyPolicy
 from ddp_ppo.policy import TorchPolicy
 from ddp_ppo.protocols import FloatArray
 from ddp_ppo.scores import bootstrap_interval, iqm, probability_of_improvement
 from ddp_ppo.seeding import Purpose, stream
+from ddp_ppo.text import table
 
 _MOST_SHOWN = 20  # seeds that the table of episodes still shows
 Actions = Literal["deterministic", "stochastic"]
@@ -110,11 +111,7 @@ def evaluate(model: Model, seeds: Sequence[int], *, actions: Actions = "determin
 
 def evaluation_policy(model: Model) -> NumpyPolicy | TorchPolicy:
     """What acted in the run's own evaluations."""
-    if model.info.get("policy_backend") != "torch":
-        return numpy_policy(model, EVAL_BLOCK)
-    policy = TorchPolicy(model.network, model.env, EVAL_BLOCK, 1)
-    policy.load(model.parameters, model.obs_rms_state)
-    return policy
+    return acting_policy(model, EVAL_BLOCK)
 
 
 class _Samples:
@@ -163,7 +160,7 @@ def _summary_table(evaluations: Sequence[Evaluation]) -> str:
         better = [f"{probability_of_improvement(one.returns, first.returns):.2f}" for one in evaluations[1:]]
         for row, cell in zip(rows, ("P(> first)", "", *better), strict=True):
             row.append(cell)
-    return _table(rows, num_left=2)
+    return table(rows, num_left=2)
 
 
 def _episode_table(evaluations: Sequence[Evaluation]) -> str:
@@ -171,7 +168,7 @@ def _episode_table(evaluations: Sequence[Evaluation]) -> str:
     for episodes in zip(*(one.episodes for one in evaluations), strict=True):
         cells = [f"{episode.episode_return:.2f} in {episode.length}, {episode.end}" for episode in episodes]
         rows.append([str(episodes[0].seed), *cells])
-    return _table(rows, num_left=0)
+    return table(rows, num_left=0)
 
 
 def _verdicts(one: Evaluation) -> list[str]:
@@ -196,15 +193,3 @@ def _ends(one: Evaluation) -> str:
 
 def _interval(bounds: list[float] | None) -> str:
     return "-" if bounds is None else f"{bounds[0]:.1f} .. {bounds[1]:.1f}"
-
-
-def _table(rows: list[list[str]], num_left: int) -> str:
-    """Aligned columns, the first `num_left` to the left."""
-    widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
-    return "\n".join(
-        "  ".join(
-            f"{cell:{'<' if i < num_left else '>'}{width}}"
-            for i, (cell, width) in enumerate(zip(row, widths, strict=True))
-        ).rstrip()
-        for row in rows
-    )

@@ -1,7 +1,7 @@
 """`ddp-ppo export`: a policy as files that act without this package, each loaded again and compared with the policy.
 
 policy.onnx    raw observations [N, D] in, actions out: normaliser, actor, clip or choice in one graph, any N
-policy.npz     the same numbers for run_policy.py, which needs NumPy alone
+policy.npz     the same numbers for run_policy.py, which needs NumPy alone; not of a policy with convolutions
 policy.json    what each column is, limits, time step, versions, hashes, and how near the files are to the policy
 
 The graph is put together here node by node; no exporter translates the torch module.
@@ -26,6 +26,7 @@ from ddp_ppo.checkpoint import write_atomically
 from ddp_ppo.config import ConfigError
 from ddp_ppo.env_columns import Interface, describe_interface
 from ddp_ppo.models import Model, load_model
+from ddp_ppo.networks import CONV_PADDING, CONV_SIZE, CONV_STRIDE, NetworkSpec, is_channels_first
 from ddp_ppo.numpy_policy import Normalizer
 from ddp_ppo.parity import (
     NUM_EXTREME,
@@ -40,6 +41,7 @@ from ddp_ppo.parity import (
     torch_act,
 )
 from ddp_ppo.protocols import FloatArray
+from ddp_ppo.text import entry
 from ddp_ppo.versions import versions
 
 FORMAT = 1
@@ -102,13 +104,11 @@ def export(place: str | Path, folder: str | Path | None = None) -> Exported:
 def export_model(model: Model, folder: Path) -> Exported:
     """Writes the files into an existing folder, loads them again and compares them with the policy."""
     interface, obs = describe_interface(model.env_arguments), observations(model)
-    write_numpy(model, folder, obs)
     write_onnx(model, folder, interface)
-    acts = {
-        "training's actors": actor_act(model),
-        "policy.onnx": onnx_act(model, folder),
-        "run_policy.py": runner_act(model, folder),
-    }
+    acts = {"training's actors": actor_act(model), "policy.onnx": onnx_act(model, folder)}
+    if model.network.is_mlp:
+        write_numpy(model, folder, obs)
+        acts["run_policy.py"] = runner_act(model, folder)
     parities = measure(model, acts, obs)
     document = _finite(describe(model, interface, folder, parities))
     _write_text(folder / "policy.json", json.dumps(document, indent=2, allow_nan=False) + "\n")
@@ -126,15 +126,16 @@ def write_numpy(model: Model, folder: Path, obs: FloatArray) -> None:
 
 def _constants(model: Model) -> dict[str, NDArray[Any]]:
     """Everything that acting takes, by name: normaliser, weights [inputs, outputs], biases, bounds."""
-    env, normalizer = model.env, Normalizer(model.network.obs_size)
+    env, network = model.env, model.network
+    normalizer = Normalizer(network.obs_size, scale=network.obs_scale)
     normalizer.load(model.obs_rms_state)
-    blocks = [layer.view(model.parameters) for layer in model.network.trunk("actor")]
+    blocks = [layer.view(model.parameters) for layer in network.trunk("actor")]
     if env.action_kind == "discrete":
         decision = {"action_start": np.array(env.action_start, np.int64)}
     else:
         decision = {name: np.array(getattr(env, name), np.float32) for name in ("action_low", "action_high")}
     return {
-        "activation": np.array(model.network.activation),
+        "activation": np.array(network.activation),
         "mean": normalizer.mean,
         "inv_std": normalizer.inv_std,
         "clip": np.array(normalizer.clip, np.float32),
@@ -150,7 +151,7 @@ def write_onnx(model: Model, folder: Path, interface: Interface) -> None:
     from onnx import TensorProto, helper, numpy_helper
 
     constants = {name: array for name, array in _constants(model).items() if name != "activation"}
-    constants |= {"lowest": -constants["clip"]}
+    constants |= {"lowest": -constants["clip"], **_convolutions(model.network, constants)}
     size, is_discrete = model.network.action_size, model.env.action_kind == "discrete"
     action = (TensorProto.INT64, ["N"]) if is_discrete else (TensorProto.FLOAT, ["N", size])
     graph = helper.make_graph(
@@ -174,17 +175,31 @@ def write_onnx(model: Model, folder: Path, interface: Interface) -> None:
     write_atomically(folder / "policy.onnx", lambda file: file.write(proto.SerializeToString()))
 
 
+def _convolutions(network: NetworkSpec, constants: dict[str, NDArray[Any]]) -> dict[str, NDArray[Any]]:
+    """What the graph of convolutions takes: kernels [outputs, channels, 3, 3] and the shape of images."""
+    if network.is_mlp:
+        return {}
+    kernels = {
+        f"weight{index}": constants[f"weight{index}"].T.reshape(-1, channels, CONV_SIZE, CONV_SIZE)
+        for index, (channels, _, _) in enumerate(network.conv_shapes[:-1])
+    }
+    return {**kernels, "image": np.array([-1, *network.image], np.int64)}
+
+
 def _nodes(model: Model) -> list[_Node]:
     """The graph in the order of computation."""
+    network = model.network
+    first = len(network.conv_channels)
+    last = first + len(network.hidden_sizes)
     nodes: list[_Node] = [
         ("Sub", ["obs", "mean"], "centred", {}),
         ("Mul", ["centred", "inv_std"], "scaled", {}),
-        ("Clip", ["scaled", "lowest", "clip"], "hidden0", {}),
+        ("Clip", ["scaled", "lowest", "clip"], "hidden0" if network.is_mlp else "seen", {}),
+        *_image_nodes(network),
     ]
-    last = len(model.network.hidden_sizes)
-    for index in range(last):
+    for index in range(first, last):
         nodes.append(("Gemm", [f"hidden{index}", f"weight{index}", f"bias{index}"], f"sum{index}", {}))
-        nodes.append((_ACTIVATIONS[model.network.activation], [f"sum{index}"], f"hidden{index + 1}", {}))
+        nodes.append((_ACTIVATIONS[network.activation], [f"sum{index}"], f"hidden{index + 1}", {}))
     nodes.append(("Gemm", [f"hidden{last}", f"weight{last}", f"bias{last}"], "output", {}))
     if model.env.action_kind == "discrete":
         nodes.append(("ArgMax", ["output"], "choice", {"axis": -1, "keepdims": 0}))
@@ -193,6 +208,23 @@ def _nodes(model: Model) -> list[_Node]:
         nodes.append(("Max", ["output", "action_low"], "raised", {}))
         nodes.append(("Min", ["raised", "action_high"], "action", {}))
     return nodes
+
+
+def _image_nodes(network: NetworkSpec) -> list[_Node]:
+    """From normalised observations to what the first dense layer reads; nothing for an MLP."""
+    if network.is_mlp:
+        return []
+    order = [0, 1, 2, 3] if is_channels_first(network.image) else [0, 3, 1, 2]
+    nodes: list[_Node] = [
+        ("Reshape", ["seen", "image"], "picture", {}),
+        ("Transpose", ["picture"], "image0", {"perm": order}),
+    ]
+    last = len(network.conv_channels)
+    for index in range(last):
+        inputs = [f"image{index}", f"weight{index}", f"bias{index}"]
+        nodes.append(("Conv", inputs, f"sum{index}", {"strides": [CONV_STRIDE] * 2, "pads": [CONV_PADDING] * 4}))
+        nodes.append((_ACTIVATIONS[network.activation], [f"sum{index}"], f"image{index + 1}", {}))
+    return [*nodes, ("Flatten", [f"image{last}"], f"hidden{last}", {})]
 
 
 def onnx_act(model: Model, folder: Path) -> Act:
@@ -227,8 +259,10 @@ def describe(model: Model, interface: Interface, folder: Path, parities: list[Pa
             entry |= {"mean": float(mean), "std": math.sqrt(var)}
     choices = range(env.action_start, env.action_start + env.action_size)
     values = [{"value": value} for value in choices] if is_discrete else _limits(env.action_low, env.action_high)
+    for value, box in zip(values, interface.choices, strict=False):
+        value["box"] = [*box]
     action = [column._asdict() | value for column, value in zip(interface.action, values, strict=True)]
-    files = ("policy.onnx", "policy.npz", "run_policy.py")
+    files = ("policy.onnx", "policy.npz", "run_policy.py") if model.network.is_mlp else ("policy.onnx",)
     return {
         "format": FORMAT,
         "note": NOTE,
@@ -289,16 +323,22 @@ def export_text(exported: Exported) -> str:
         f"{name:18} {obs_error:12.1e} {episode_error:9.1e} {episode_return:12.3f} {length:7d}"
         for name, obs_error, episode_error, episode_return, length in exported.parities
     ]
-    verdict = "PASS" if exported.has_passed else "FAIL, do not use these files"
+    verdict = "PASS" if exported.has_passed else "FAIL"
+    allowed = (
+        f"{'' if exported.has_passed else 'do not use these files; '}allowed is {TOLERANCE:g} from the policy in torch"
+    )
     return "\n".join(
         [
             f"largest errors on {NUM_REAL:,} real and {NUM_EXTREME:,} extreme observations, and along an episode",
             head,
             *rows,
-            f"{verdict}: allowed is {TOLERANCE:g} from the policy in torch on the same observations; returns may",
-            "differ more, where the simulation lets rounding grow",
-            f"files in {exported.folder}: policy.onnx, policy.npz, run_policy.py, policy.json",
-            NOTE,
-            f"check them where they will run, with NumPy alone: python {exported.folder / 'run_policy.py'}",
+            entry(verdict, f"{allowed} on the same observations; returns may differ more, where rounding grows"),
+            entry("note", NOTE),
+            entry("files", f"{exported.folder}: {', '.join((*exported.document['files'], 'policy.json'))}"),
+            *(
+                f"run it         python {exported.folder / name}"
+                for name in exported.document["files"]
+                if name == "run_policy.py"
+            ),
         ]
     )

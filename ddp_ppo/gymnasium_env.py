@@ -22,7 +22,14 @@ from gymnasium.wrappers import OrderEnforcing, PassiveEnvChecker, TimeLimit
 from numpy.typing import NDArray
 
 from ddp_ppo.env_errors import EnvError, describe_cause
-from ddp_ppo.env_spaces import NUMBERS, action_decoder, action_fields, as_reward, observation_writer
+from ddp_ppo.env_spaces import (
+    NUMBERS,
+    action_decoder,
+    action_fields,
+    as_reward,
+    image_fields,
+    observation_writer,
+)
 from ddp_ppo.env_state import restore_env, save_env, state_access
 from ddp_ppo.mujoco_clock import prepare_mujoco
 from ddp_ppo.protocols import EnvSpec, FloatArray, PlainState, Step
@@ -50,15 +57,15 @@ class GymnasiumEnv:
                 self._envs.append(env)
             try:
                 obs_size, self._write_obs = observation_writer(env.observation_space)
-                actions = action_fields(env.action_space)
+                fields = action_fields(env.action_space) | image_fields(env.observation_space)
             except EnvError as error:
                 raise EnvError(f"{env_id}: {error}") from error
         except EnvError:
             self.close()
             raise
-        self.spec = EnvSpec(env_id=env_id, obs_size=obs_size, max_episode_steps=limit, backend="gymnasium", **actions)
+        self.spec = EnvSpec(env_id=env_id, obs_size=obs_size, max_episode_steps=limit, backend="gymnasium", **fields)
         self.num_envs = num_envs
-        self.first_index = 0  # what messages call environment 0
+        self.numbers: Sequence[int] = range(num_envs)  # what messages call the environments
         self._decode = action_decoder(env.action_space)
         self._limit = limit or sys.maxsize
         self._elapsed = [0] * num_envs  # steps of the current episode
@@ -82,9 +89,7 @@ class GymnasiumEnv:
                 obs, _ = env.reset(seed=int(seeds[index]))
                 self._write_obs(obs, self._result.obs[index])
         except Exception as error:
-            raise EnvError(
-                f"environment {self.first_index + index} failed in reset: {describe_cause(error)}"
-            ) from error
+            raise EnvError(f"environment {self.numbers[index]} failed in reset: {describe_cause(error)}") from error
         return self._result.obs
 
     def step(self, action: NDArray[Any]) -> Step:
@@ -108,7 +113,7 @@ class GymnasiumEnv:
                     elapsed[index] = 0
                 write_obs(obs, all_obs[index])
         except Exception as error:
-            where = f"environment {self.first_index + index} failed in step {self._num_steps}"
+            where = f"environment {self.numbers[index]} failed in step {self._num_steps}"
             raise EnvError(f"{where} (step {elapsed[index]} of its episode): {describe_cause(error)}") from error
         return result
 

@@ -49,7 +49,7 @@ class _PPOKind:
             raise ConfigError(f"update_backend: numpy runs on a CPU, this learner on {device}; use auto or torch")
 
     def network(self, config: Config, env: EnvSpec) -> NetworkSpec:
-        return NetworkSpec.for_env(env, config.hidden_sizes, config.activation)
+        return NetworkSpec.for_env(env, config.hidden_sizes, config.activation, config.conv_channels)
 
     def num_parameters(self, config: Config, network: NetworkSpec) -> int:
         return network.num_parameters
@@ -131,11 +131,12 @@ class _DiscoKind:
         if env.action_kind == "box":
             raise ConfigError(
                 f"learner: disco needs discrete actions, {env.env_id} has {env.action_size} continuous: the rule reads "
-                "policy, values and predictions of each single action; learner: ppo trains this task"
+                "policy, values and predictions of each single action; discretize_actions: 3 makes choices of a few "
+                "dimensions, learner: ppo trains this task as it is"
             )
 
     def network(self, config: Config, env: EnvSpec) -> NetworkSpec:
-        return AgentSpec(env.obs_size, env.action_size, config.hidden_sizes).acting_network
+        return NetworkSpec.for_env(env, config.hidden_sizes[:-1], "relu", config.conv_channels)
 
     def num_parameters(self, config: Config, network: NetworkSpec) -> int:
         return self._agent_spec(config, network).num_parameters
@@ -203,7 +204,14 @@ class _DiscoKind:
         )
 
     def _agent_spec(self, config: Config, network: NetworkSpec) -> AgentSpec:
-        return AgentSpec(network.obs_size, network.action_size, config.hidden_sizes)
+        return AgentSpec(
+            network.obs_size,
+            network.action_size,
+            config.hidden_sizes,
+            conv_channels=network.conv_channels,
+            image=network.image,
+            obs_scale=network.obs_scale,
+        )
 
 
 def _disco_settings(config: Config) -> DiscoSettings:

@@ -206,19 +206,16 @@ class Console:
 
 def progress_line(row: Mapping[str, float], *, num_rounds: int, recent_return: float, seconds_left: float) -> str:
     """What one round has to say on the console; recent_return is that of the last episodes that ended."""
-    parts = [f"round {int(row['round'])}/{num_rounds}", f"{_steps(row['env_steps'])} steps"]
+    count, total = f"{int(row['round'])}/{num_rounds}", row["time/round_seconds"] or 1.0
+    parts = [f"round {count:{2 * len(str(num_rounds)) + 1}}", f"{_steps(row['env_steps']):>4} steps"]
     if not math.isnan(recent_return):
-        parts.append(f"return {recent_return:.1f}")
+        parts.append(f"return {recent_return:6.1f}")
+    parts += [f"{name} {row[tag]:.4f}" for name, tag in _HEALTH.items() if not math.isnan(row.get(tag, math.nan))]
+    parts.append(f"{row['time/steps_per_second']:6,.0f} steps/s")
+    parts.append(" ".join(f"{name} {row[f'time/{name}_seconds'] / total:3.0%}" for name in ("sample", "train")))
+    parts.append(f"{_duration(seconds_left)} left")
     if not math.isnan(row["eval/return_mean"]):
         parts.append(f"eval {row['eval/return_mean']:.1f}")
-    parts += [f"{name} {row[tag]:.4f}" for name, tag in _HEALTH.items() if not math.isnan(row.get(tag, math.nan))]
-    parts.append(f"{row['time/steps_per_second']:,.0f} steps/s")
-    total = row["time/round_seconds"] or 1.0
-    shares = (
-        f"{name} {100 * row[f'time/{name}_seconds'] / total:.0f}%" for name in ("sample", "train", "sync", "record")
-    )
-    parts.append(" ".join(shares))
-    parts.append(f"{_duration(seconds_left)} left")
     return " | ".join(parts)
 
 

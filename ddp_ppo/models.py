@@ -13,12 +13,21 @@ from typing import Any, Literal
 
 import numpy as np
 
-from ddp_ppo.checkpoint import CheckpointError, find_checkpoint, is_checkpoint, network_of, require_whole
+from ddp_ppo.checkpoint import (
+    CheckpointError,
+    find_checkpoint,
+    is_checkpoint,
+    network_of,
+    require_whole,
+    with_tuples,
+)
 from ddp_ppo.checkpoint import load_model as load_model_file
-from ddp_ppo.envs import make_batch_env
+from ddp_ppo.config import env_ids
+from ddp_ppo.envs import describe_env, make_batch_env
 from ddp_ppo.moments import RmsState
 from ddp_ppo.networks import NetworkSpec
 from ddp_ppo.numpy_policy import NumpyPolicy
+from ddp_ppo.policy import TorchPolicy
 from ddp_ppo.protocols import BatchEnv, EnvSpec, FloatArray
 
 _FILES = {"best": "model_best.pt", "current": "model.pt"}
@@ -33,6 +42,7 @@ _INFO = (
     "solved_return",
     "policy_backend",
 )
+_OF_ALL_TASKS = ("round", "eval_return", "solved_return")
 
 
 @dataclass(frozen=True)
@@ -82,9 +92,30 @@ def load_model(path: str | Path, which: Literal["best", "current"] = "best") -> 
     return model
 
 
-def numpy_policy(model: Model, num_envs: int, num_steps: int = 1) -> NumpyPolicy:
-    """The model's policy for K environments, its statistics frozen; `num_steps` is what one `begin` draws noise for."""
-    policy = NumpyPolicy(model.network, model.env, num_envs, num_steps)
+def with_tasks(model: Model) -> list[Model]:
+    """The model, and behind it, where it was trained on several tasks at once, the same policy for each of them alone.
+
+    What its run says of a round and its return belongs to all of them together, so these do not have it.
+    """
+    ids = env_ids(model.env.env_id)
+    return [model, *(_for_task(model, env_id) for env_id in ids if len(ids) > 1)]
+
+
+def _for_task(model: Model, env_id: str) -> Model:
+    arguments = model.env_arguments | {"env_id": env_id}
+    info = {name: value for name, value in model.info.items() if name not in _OF_ALL_TASKS}
+    env = describe_env(**arguments)
+    return replace(model, name=f"{model.name} {env_id}", env=env, env_arguments=arguments, info=info)
+
+
+def acting_policy(model: Model, num_envs: int, num_steps: int = 1) -> NumpyPolicy | TorchPolicy:
+    """What acted in the model's run, for K environments, its statistics frozen.
+
+    Args:
+        num_steps: what one `begin` draws noise for.
+    """
+    is_torch = model.info.get("policy_backend") == "torch" or not model.network.is_mlp
+    policy = (TorchPolicy if is_torch else NumpyPolicy)(model.network, model.env, num_envs, num_steps)
     policy.load(model.parameters, model.obs_rms_state)
     return policy
 
@@ -134,7 +165,6 @@ def _of_checkpoint(place: Path) -> Model:
             raise
         raise CheckpointError(f"{place}: neither a model nor a checkpoint that can be read is in it") from error
     require_whole(path, content)
-    bounds = {name: tuple(content["env"][name]) for name in ("action_low", "action_high")}
     states = [content[name] for name in ("obs_rms_state", "return_rms_state")]
     obs_state, return_state = (state if state["count"] else None for state in states)
     info = _info(content)
@@ -143,7 +173,7 @@ def _of_checkpoint(place: Path) -> Model:
         path=path,
         name=_name_of(path),
         network=network_of(content),
-        env=EnvSpec(**{**content["env"], **bounds}),
+        env=EnvSpec(**with_tuples(content["env"])),
         env_arguments=_env_arguments(path, content),
         parameters=content["ranks"][0]["learner"]["parameters"],
         obs_rms_state=obs_state,

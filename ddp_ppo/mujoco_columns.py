@@ -134,12 +134,17 @@ def _body_field(model: Any, field: str, bodies: Iterable[int]) -> list[Column]:
     ]
 
 
+def state_columns(model: Any, field: str) -> list[Column]:
+    """The positions ("qpos") or velocities ("qvel") of a model."""
+    return _joint_field(model, field, {"qpos": _POSITIONS, "qvel": _VELOCITIES}[field])
+
+
 def _positions(setup: Setup) -> list[Column]:
-    return _joint_field(setup.model, "qpos", _POSITIONS)
+    return state_columns(setup.model, "qpos")
 
 
 def _velocities(setup: Setup) -> list[Column]:
-    return _joint_field(setup.model, "qvel", _VELOCITIES)
+    return state_columns(setup.model, "qvel")
 
 
 def _limited(columns: Iterable[Column], low: float, high: float) -> list[Column]:

@@ -1,4 +1,4 @@
-"""The parameters of an actor-critic MLP as one flat float32 vector, and its forward pass in NumPy.
+"""The parameters of an actor-critic network as one flat float32 vector, and the forward pass of an MLP in NumPy.
 
 Publishing, averaging, clipping and Adam work on the flat vector; layers are views into it. Torch-free, so that actors
 need no torch. Source of the initialisation: Andrychowicz et al. 2020 (orthogonal, last actor layer x 0.01).
@@ -12,21 +12,27 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
+from itertools import pairwise
 from typing import Any, Literal, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
 from ddp_ppo.distributions import LOG_STD_MAX, LOG_STD_MIN
+from ddp_ppo.env_errors import EnvError
 from ddp_ppo.protocols import EnvSpec, FloatArray
 
+CONV_SIZE, CONV_STRIDE, CONV_PADDING = 3, 2, 1  # of every convolution: no pixel is left out, sides are halved
 Head = Literal["gaussian", "categorical"]
 
 
 class Layer(NamedTuple):
-    """One linear layer: flat[start : start + (inputs + 1) * outputs] viewed as [inputs + 1, outputs]."""
+    """One linear layer: flat[start : start + (inputs + 1) * outputs] viewed as [inputs + 1, outputs].
+
+    Of a convolution the inputs are channels x 3 x 3.
+    """
 
     name: str  # as in an nn.Sequential: "actor.0", "critic.2", ...
     inputs: int
@@ -44,7 +50,7 @@ class Layer(NamedTuple):
 
 @dataclass(frozen=True)
 class NetworkSpec:
-    """Shape of an actor-critic MLP with separate trunks; plain values.
+    """Shape of an actor-critic network with separate trunks; plain values.
 
     Attributes:
         obs_size: D.
@@ -52,6 +58,9 @@ class NetworkSpec:
         action_size: A.
         hidden_sizes: units of each hidden layer; empty for a linear policy.
         activation: "tanh", "relu" or "elu".
+        conv_channels: outputs of each convolution in front of the hidden layers; empty for an MLP.
+        image: shape of an observation, as in `EnvSpec`; empty for an MLP.
+        obs_scale: what raw observations are multiplied with where no statistics normalise them.
     """
 
     obs_size: int
@@ -59,12 +68,39 @@ class NetworkSpec:
     action_size: int
     hidden_sizes: tuple[int, ...]
     activation: str
+    conv_channels: tuple[int, ...] = ()
+    image: tuple[int, ...] = ()
+    obs_scale: float = 1.0
 
     @staticmethod
-    def for_env(env: EnvSpec, hidden_sizes: tuple[int, ...], activation: str) -> NetworkSpec:
-        """The network that acts in this environment."""
+    def for_env(
+        env: EnvSpec, hidden_sizes: tuple[int, ...], activation: str, conv_channels: tuple[int, ...] = ()
+    ) -> NetworkSpec:
+        """The network that acts in this environment; EnvError where there is no image for its convolutions."""
         head: Head = "gaussian" if env.action_kind == "box" else "categorical"
-        return NetworkSpec(env.obs_size, head, env.action_size, tuple(hidden_sizes), activation)
+        mlp = NetworkSpec(env.obs_size, head, env.action_size, tuple(hidden_sizes), activation)
+        if not conv_channels:
+            return mlp
+        if not env.image:
+            raise EnvError(f"conv_channels: {env.env_id} observes no image, a Box [H, W, C] or [C, H, W]")
+        return replace(mlp, conv_channels=tuple(conv_channels), image=env.image, obs_scale=env.obs_scale)
+
+    @property
+    def is_mlp(self) -> bool:
+        """Whether there are no convolutions."""
+        return not self.conv_channels
+
+    @property
+    def conv_shapes(self) -> tuple[tuple[int, int, int], ...]:
+        """Channels, height and width of the image, and behind each convolution; empty for an MLP."""
+        if self.is_mlp:
+            return ()
+        channels, height, width = self.image if is_channels_first(self.image) else (self.image[-1], *self.image[:-1])
+        shapes = [(channels, height, width)]
+        for channels in self.conv_channels:
+            height, width = ((side + 2 * CONV_PADDING - CONV_SIZE) // CONV_STRIDE + 1 for side in (height, width))
+            shapes.append((channels, height, width))
+        return tuple(shapes)
 
     @cached_property
     def layers(self) -> tuple[Layer, ...]:
@@ -74,10 +110,11 @@ class NetworkSpec:
 
     def _trunk_layers(self, name: str, outputs: int, start: int) -> tuple[Layer, ...]:
         layers: list[Layer] = []
-        inputs = self.obs_size
-        for depth, width in enumerate((*self.hidden_sizes, outputs)):
-            layers.append(Layer(f"{name}.{2 * depth}", inputs, width, start))
-            start, inputs = start + layers[-1].size, width
+        convolutions = [(before[0] * CONV_SIZE**2, after[0]) for before, after in pairwise(self.conv_shapes)]
+        first = self.obs_size if self.is_mlp else math.prod(self.conv_shapes[-1])
+        for depth, shape in enumerate((*convolutions, *pairwise((first, *self.hidden_sizes, outputs)))):
+            layers.append(Layer(f"{name}.{2 * depth}", *shape, start))
+            start += layers[-1].size
         return tuple(layers)
 
     def trunk(self, name: Literal["actor", "critic"]) -> tuple[Layer, ...]:
@@ -100,6 +137,11 @@ class NetworkSpec:
     def num_parameters(self) -> int:
         """P."""
         return self.layers[-1].start + self.layers[-1].size
+
+
+def is_channels_first(image: tuple[int, ...]) -> bool:
+    """Whether an image is [C, H, W], not [H, W, C]: its first dimension is smaller than its last one."""
+    return image[0] < image[-1]
 
 
 def initial_parameters(spec: NetworkSpec, generator: np.random.Generator, init_log_std: float) -> FloatArray:

@@ -24,14 +24,15 @@ _ROWS = 512  # rows of one batched forward pass; more would leave the cache
 
 
 class Normalizer:
-    """clip((obs - mean) / sqrt(var + 1e-8), -10, 10) in float32; without a state the identity.
+    """clip((obs - mean) / sqrt(var + 1e-8), -10, 10) in float32; without a state obs times a scale.
 
     The network's first layer takes over the factor inv_std, which saves a pass. The mean it can not take over: columns
     with a large offset would lose their digits. Constants are repeated for each row, because NumPy takes three times
     as long to broadcast a small array as to compute with one of the same shape.
     """
 
-    def __init__(self, size: int, num_rows: int = 1) -> None:
+    def __init__(self, size: int, num_rows: int = 1, scale: float = 1.0) -> None:
+        self._scale = scale
         self.mean = np.zeros(size, np.float32)
         self.inv_std = np.ones(size, np.float32)
         self.clip = np.inf
@@ -40,9 +41,9 @@ class Normalizer:
         self._high = np.full((num_rows, size + 1), np.inf, np.float32)
 
     def load(self, state: RmsState | None) -> None:
-        """Freezes this state until the next call; None is the identity."""
+        """Freezes this state until the next call; None is the scale alone."""
         self.mean[:] = 0.0 if state is None else state["mean"]
-        self.inv_std[:] = 1.0 if state is None else 1.0 / np.sqrt(state["var"] + _VARIANCE_FLOOR)
+        self.inv_std[:] = self._scale if state is None else 1.0 / np.sqrt(state["var"] + _VARIANCE_FLOOR)
         self.clip = np.inf if state is None else OBS_CLIP
         self._mean[:] = self.mean
         self._high[:, :-1] = self.clip / self.inv_std
@@ -59,6 +60,7 @@ class NumpyPolicy:
     """Acts for K environments during a rollout of T steps, then evaluates the whole of it in batches."""
 
     def __init__(self, network: NetworkSpec, env: EnvSpec, num_envs: int, num_steps: int) -> None:
+        assert network.is_mlp  # convolutions are torch's
         self._network = network
         self._actor_input, self._critic_input = (Normalizer(network.obs_size, rows) for rows in (num_envs, _ROWS))
         self._actor = NumpyMlp(network.trunk("actor"), network.activation, num_envs)

@@ -14,13 +14,14 @@ from pathlib import Path
 from ddp_ppo.charts import Chart, chart_html
 
 _MEDIA_TYPES = {".mp4": "video/mp4", ".gif": "image/gif", ".png": "image/png"}
+_MANY_ROWS = 20  # of a table that scrolls by itself
 
 _STYLE = """
 :root { color-scheme: light dark; --page: #fbfbfa; --card: #fff; --ink: #1c2024; --soft: #626970; --line: #e3e4e6;
-  --good: #18794e; --bad: #c62a2f; --c0: #1f6feb; --c1: #d9691c; --c2: #16876b; --c3: #8e4ec6; --c4: #c4325f;
+  --bad: #c62a2f; --c0: #1f6feb; --c1: #d9691c; --c2: #16876b; --c3: #8e4ec6; --c4: #c4325f;
   --c5: #857300; --c6: #0588a8; --c7: #6b7078; }
 @media (prefers-color-scheme: dark) { :root { --page: #121416; --card: #1a1d20; --ink: #e8eaed; --soft: #9ba1a8;
-  --line: #2e3338; --good: #4cc38a; --bad: #ff7b7f; --c0: #6cb0ff; --c1: #ff9f5a; --c2: #4ccfa7; --c3: #c79bf2;
+  --line: #2e3338; --bad: #ff7b7f; --c0: #6cb0ff; --c1: #ff9f5a; --c2: #4ccfa7; --c3: #c79bf2;
   --c4: #ff7fa5; --c5: #e0c84b; --c6: #4cc8e8; --c7: #a2a9b1; } }
 * { box-sizing: border-box; }
 body { margin: 0 auto; padding: 20px 16px 48px; max-width: 1400px; background: var(--page); color: var(--ink);
@@ -31,8 +32,6 @@ p { margin: 4px 0; }
 a { color: var(--c0); }
 .soft, .note { color: var(--soft); }
 .note { font-size: 12.5px; }
-.good { color: var(--good); }
-.bad { color: var(--bad); }
 .tiles { display: grid; gap: 10px; margin-top: 16px; grid-template-columns: repeat(auto-fill, minmax(150px, 1fr)); }
 .tiles div, .card, .chart { background: var(--card); border: 1px solid var(--line); border-radius: 8px; }
 .tiles div { padding: 10px 12px; }
@@ -63,7 +62,8 @@ circle { fill: var(--s); }
 .area { fill: var(--s); opacity: .75; }
 .s0 { --s: var(--c0); } .s1 { --s: var(--c1); } .s2 { --s: var(--c2); } .s3 { --s: var(--c3); }
 .s4 { --s: var(--c4); } .s5 { --s: var(--c5); } .s6 { --s: var(--c6); } .s7 { --s: var(--c7); }
-.card { overflow: auto; width: fit-content; max-width: 100%; max-height: 480px; margin-bottom: 10px; }
+.card { overflow: auto; width: fit-content; max-width: 100%; margin-bottom: 10px; }
+.long { max-height: 560px; }
 table { border-collapse: collapse; font-size: 13.5px; }
 th, td { padding: 5px 12px; border-top: 1px solid var(--line); text-align: left; vertical-align: top;
   font-variant-numeric: tabular-nums; }
@@ -72,12 +72,13 @@ th { font-weight: 500; color: var(--soft); white-space: nowrap; }
 thead th { position: sticky; top: 0; background: var(--card); }
 td.number, th.number { text-align: right; white-space: nowrap; }
 td { overflow-wrap: break-word; }
-td:last-child { overflow-wrap: anywhere; }
+td:last-child:not(.number) { overflow-wrap: anywhere; min-width: 10em; white-space: pre-line; }
 td:first-child { white-space: nowrap; }
 code { font: 12.5px ui-monospace, "SF Mono", Menlo, Consolas, "DejaVu Sans Mono", monospace; }
 summary { cursor: pointer; margin: 12px 0 8px; color: var(--soft); }
 video, img { max-width: 100%; border-radius: 8px; }
-@media (max-width: 480px) { body { padding: 14px 10px 32px; } th, td { padding: 5px 8px; } }
+@media (max-width: 480px) { body { padding: 14px 10px 32px; } th, td { padding: 5px 8px; }
+  thead th, thead th.number { white-space: normal; } td + td:not(.number) { min-width: 8em; } }
 """
 
 _SCRIPT = """
@@ -173,7 +174,8 @@ def table(header: Sequence[str], rows: Iterable[Sequence[object]], *, num_names:
         cells = "".join(f"<td{kind}>{_cell(value)}</td>" for kind, value in zip(kinds[1:], others, strict=True))
         lines.append(f"<tr><{tag}>{_cell(first)}</{tag}>{cells}</tr>")
     top = f"<thead><tr>{head}</tr></thead>" if header else ""
-    return f'<div class="card"><table>{top}<tbody>{"".join(lines)}</tbody></table></div>' if lines else ""
+    kind = "card long" if len(lines) > _MANY_ROWS else "card"
+    return f'<div class="{kind}"><table>{top}<tbody>{"".join(lines)}</tbody></table></div>' if lines else ""
 
 
 def details(summary: str, inner: str) -> str:
@@ -181,16 +183,19 @@ def details(summary: str, inner: str) -> str:
     return f"<details><summary>{escape(summary)}</summary>{inner}</details>"
 
 
-def media(path: Path, home: Path, *, is_inside: bool) -> str:
-    """A video or picture as a part of the page, or as a link from the page's folder `home`."""
-    if not is_inside:
-        link = escape(os.path.relpath(path, home))
-        return f'<p class="note">too large to be a part of this page: <a href="{link}">{link}</a></p>'
+def media(path: Path, url: str = "") -> str:
+    """A video or picture: a part of the page, or where `url` finds it from the page."""
     kind = _MEDIA_TYPES[path.suffix]
-    data = f"data:{kind};base64,{base64.b64encode(path.read_bytes()).decode()}"
+    source = escape(url) or f"data:{kind};base64,{base64.b64encode(path.read_bytes()).decode()}"
     if kind.startswith("video"):
-        return f'<video src="{data}" controls loop muted autoplay playsinline></video>'
-    return f'<img src="{data}" alt="{escape(path.stem)}">'
+        return f'<video src="{source}" controls loop muted autoplay playsinline></video>'
+    return f'<img src="{source}" alt="{escape(path.stem)}">'
+
+
+def link(path: Path, home: Path) -> str:
+    """What is too large to be a part of the page, as a line; `home` is the page's folder."""
+    url = escape(os.path.relpath(path, home))
+    return f'<p class="note">Beside this page: <a href="{url}">{url}</a>, {path.stat().st_size / 1e6:.1f} MB.</p>'
 
 
 def _cell(value: object) -> str:

@@ -22,9 +22,9 @@ from ddp_ppo.distributions import prepare_action
 from ddp_ppo.env_errors import EnvError
 from ddp_ppo.envs import make_batch_env
 from ddp_ppo.episodes import ENDLESS_STEPS
-from ddp_ppo.models import Model, numpy_policy
+from ddp_ppo.models import Model, acting_policy
 from ddp_ppo.numpy_policy import NumpyPolicy
-from ddp_ppo.policy import ActorCritic
+from ddp_ppo.policy import ActorCritic, TorchPolicy
 from ddp_ppo.protocols import FloatArray
 from ddp_ppo.seeding import Purpose, integer_seed, stream
 
@@ -111,8 +111,8 @@ def actor_act(model: Model) -> Act:
     """The policy as the actors of a training run it."""
 
     @cache
-    def policy_for(num_rows: int) -> NumpyPolicy:
-        policy = numpy_policy(model, num_rows)
+    def policy_for(num_rows: int) -> NumpyPolicy | TorchPolicy:
+        policy = acting_policy(model, num_rows)
         policy.begin(np.random.default_rng(0))  # its noise changes the samples, which nobody reads, not the outputs
         return policy
 
@@ -154,7 +154,7 @@ def observations(model: Model) -> FloatArray:
 
 def _real_observations(model: Model) -> FloatArray:
     num_steps, seed = NUM_REAL // _ENVS, _seed(model)
-    policy = numpy_policy(model, _ENVS, num_steps)
+    policy = acting_policy(model, _ENVS, num_steps)
     policy.begin(stream(seed, Purpose.EVALUATION))
     collected = np.empty((num_steps, _ENVS, model.network.obs_size), np.float32)
     with closing(make_batch_env(num_envs=_ENVS, **model.env_arguments)) as env:

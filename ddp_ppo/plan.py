@@ -15,12 +15,14 @@ import torch
 
 from ddp_ppo.checkpoint import CheckpointError, find_checkpoint, network_of, require_whole
 from ddp_ppo.config import Config, ConfigError, describe_settings, load_config
+from ddp_ppo.distributed import folder_of_launch
 from ddp_ppo.envs import describe_env
 from ddp_ppo.learner_kind import LearnerJob, LearnerKind
 from ddp_ppo.learners import LEARNERS
 from ddp_ppo.networks import NetworkSpec
+from ddp_ppo.protocols import EnvSpec
 from ddp_ppo.rollout import Field, block_bytes, rollout_shapes, slot_name
-from ddp_ppo.run_folder import home_of, latest_run, require_writable, run_of_launch
+from ddp_ppo.run_folder import home_of, latest_run, require_writable
 from ddp_ppo.topology import TrainingTopology, resolve_training_topology
 from ddp_ppo.warm_start import StartingPoint
 
@@ -97,7 +99,7 @@ def prepare(config: Config, *, environ: Mapping[str, str]) -> Plan:
     network = kind.network(config, env)
     pretrained = kind.pretrained(config, environ)
     resumed, notes = _find_resumed(config, network, environ)
-    advice = (*kind.notes(config, device=topology.device), *_advice(topology))
+    advice = (*kind.notes(config, device=topology.device), *_advice(topology), *_image_advice(config, env))
     plan = Plan(
         config,
         topology,
@@ -129,6 +131,7 @@ def env_arguments(config: Config) -> dict[str, Any]:
         "env_kwargs": dict(config.env_kwargs),
         "backend": config.env_backend,
         "max_episode_steps": config.max_episode_steps,
+        "discretize_actions": config.discretize_actions,
         "remove_profiler_clock": config.remove_profiler_clock,
     }
 
@@ -136,7 +139,9 @@ def env_arguments(config: Config) -> dict[str, Any]:
 def _find_resumed(
     config: Config, network: NetworkSpec, environ: Mapping[str, str]
 ) -> tuple[tuple[Path, dict[str, Any]] | None, list[str]]:
-    place = run_of_launch(config, environ)
+    place = folder_of_launch(environ)
+    if place is not None and not any(place.glob("checkpoints/checkpoint_*.pt")):
+        place = None  # the attempt before ended before its first checkpoint
     if place is None and config.resume is None:
         return None, []
     if place is None:
@@ -191,6 +196,13 @@ def _advice(topology: TrainingTopology) -> list[str]:
     return []
 
 
+def _image_advice(config: Config, env: EnvSpec) -> list[str]:
+    """What is to be said where images are flattened."""
+    if not env.image or config.conv_channels:
+        return []
+    return [f"images {list(env.image)} are flattened for an MLP; conv_channels: [16, 32] would read them as images"]
+
+
 def _num_cores() -> int:
     return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
 
@@ -214,6 +226,12 @@ def plan_text(plan: Plan) -> str:
     return "\n".join([*lines, *(f"note: {note}" for note in plan.notes)])
 
 
+def _widths(config: Config) -> str:
+    """Of the layers of a network."""
+    dense = "x".join(map(str, config.hidden_sizes)) or "linear"
+    return f"convolutions {'x'.join(map(str, config.conv_channels))}, {dense}" if config.conv_channels else dense
+
+
 def plan_lines(plan: Plan) -> dict[str, str]:
     """Ranks, devices, actors, environments and mini-batch arithmetic of a run."""
     config, topology, env = plan.config, plan.topology, plan.env
@@ -229,7 +247,7 @@ def plan_lines(plan: Plan) -> dict[str, str]:
         ),
         (
             "network",
-            f"{'x'.join(map(str, config.hidden_sizes)) or 'linear'} {plan.network.activation}, "
+            f"{_widths(config)} {plan.network.activation}, "
             f"{plan.kind.num_parameters(config, plan.network):,} parameters",
         ),
         (

@@ -1,7 +1,7 @@
 """`ddp-ppo play MODEL`: runs episodes and keeps what happened: a trajectory, a page with its curves, and a video.
 
 The policy acts without noise on frozen statistics, in the environments that it was trained in: its episodes are those
-of `evaluate`. They are drawn afterwards in Gymnasium's own class (see rendering); where nothing can be drawn the reason
+of `evaluate`. They are drawn afterwards in Gymnasium's own class (see drawing); where nothing can be drawn the reason
 is told and all the rest is there. With given actions it is a replay, compared with its recording and with what the
 policy would have done.
 """
@@ -9,6 +9,7 @@ policy would have done.
 from __future__ import annotations
 
 import os
+import re
 from collections.abc import Iterator
 from contextlib import closing
 from dataclasses import dataclass
@@ -16,12 +17,13 @@ from pathlib import Path
 from typing import Any
 
 from ddp_ppo.config import ConfigError
+from ddp_ppo.drawing import Film, Scene
 from ddp_ppo.env_columns import describe_interface
 from ddp_ppo.episodes import ENDLESS_STEPS, EVAL_BLOCK, blocks_of
 from ddp_ppo.evaluate import evaluation_policy, own_seeds
 from ddp_ppo.models import Model, make_env, run_folder_of
 from ddp_ppo.play_page import episode_page
-from ddp_ppo.rendering import Film, RenderError, Scene, film, show, video_ending
+from ddp_ppo.rendering import RenderError, film, show, video_ending
 from ddp_ppo.tensorboard_pages import write_picture
 from ddp_ppo.trajectory import Deviation, Trajectory, deviation, read_actions, record_block
 
@@ -90,6 +92,11 @@ def default_folder(model: Model) -> Path:
     """`play` in the model's run folder, else a folder beside the model file."""
     run = run_folder_of(model.path)
     return run / "play" if (run / "config.yaml").exists() else model.path.with_name(f"{model.path.stem}_play")
+
+
+def task_folder(folder: Path, task: Model) -> Path:
+    """That of one of several tasks, in the folder for all of them."""
+    return folder / re.sub(r"[^\w.-]+", "_", task.env.env_id)
 
 
 def play(model: Model, folder: Path, wanted: Wanted) -> Iterator[Played]:

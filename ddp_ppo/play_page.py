@@ -21,6 +21,7 @@ from ddp_ppo.trajectory import Deviation, Trajectory
 
 _MOST_COLUMNS = 64  # that are drawn; in large robots contact forces come after them
 _MOST_BYTES = 2_000_000  # of a video that is a part of the page
+_MOST_STEPS = 200  # in which every swing of a joint can be seen
 
 
 def episode_page(
@@ -44,14 +45,17 @@ def episode_page(
     parts = [f"<h1>{escape(title)}</h1><p>Return {one.episode_return:.2f} in {one.length} steps, {one.end}.</p>"]
     parts += [f'<p class="soft">{escape(note)}</p>' for note in notes]
     if film is not None:
-        parts.append(media(film, film.parent, is_inside=film.stat().st_size <= _MOST_BYTES))
+        parts.append(media(film, film.name if film.stat().st_size > _MOST_BYTES else ""))
     if deviation is not None:
         parts += [heading("Replay against its recording", deviation.words), charts_html(_deviation_charts(deviation))]
     parts += [heading("Reward"), charts_html(_reward_charts(one))]
-    parts += [heading("Actions"), charts_html(_action_charts(one, interface.action))]
+    first = max(0, one.length - _MOST_STEPS)
+    note = f"The last {_MOST_STEPS} of {one.length:,} steps; the trajectory's file has all." if first else ""
+    parts += [heading("Actions", note), charts_html(_action_charts(one, interface.action, first))]
     shown = interface.obs[:_MOST_COLUMNS]
-    note = "" if shown == interface.obs else f"The first {len(shown)} of {len(interface.obs)} columns."
-    parts += [heading("Observations", note), charts_html(_obs_charts(one, shown))]
+    if shown != interface.obs:
+        note = f"The first {len(shown)} of {len(interface.obs)} columns. {note}"
+    parts += [heading("Observations", note), charts_html(_obs_charts(one, shown, first))]
     return page(title, parts)
 
 
@@ -66,23 +70,25 @@ def _reward_charts(one: Trajectory) -> Iterator[Chart]:
     yield _chart("Sum so far", {name: np.nancumsum(values) for name, values in rewards.items()})
 
 
-def _action_charts(one: Trajectory, columns: Sequence[Column]) -> Iterator[Chart]:
-    """What was done; where actions were given, also what the policy would have done."""
+def _action_charts(one: Trajectory, columns: Sequence[Column], first: int) -> Iterator[Chart]:
+    """What was done after `first` steps; where actions were given, also what the policy would have done."""
+    act, policy_act = one.act[first:], one.policy_act[first:]
     is_replay = bool((one.act != one.policy_act).any())
-    if one.act.ndim == 1:
+    if act.ndim == 1:
         choices = ", ".join(f"{number} {column.name}" for number, column in enumerate(columns))
-        yield _chart(
-            "Action", {"choice": one.act} | ({"the policy's": one.policy_act} if is_replay else {}), note=choices
-        )
+        curves = {"choice": act} | ({"the policy's": policy_act} if is_replay else {})
+        yield _chart("Action", curves, first_step=first + 1, note=choices)
         return
     for i, column in enumerate(columns):
-        curves = {column.unit or "value": one.act[:, i]} | ({"the policy's": one.policy_act[:, i]} if is_replay else {})
-        yield _chart(column.name, curves)
+        name = f"times {column.unit}" if column.unit[:1].isdigit() else column.unit or "value"
+        curves = {name: act[:, i]} | ({"the policy's": policy_act[:, i]} if is_replay else {})
+        yield _chart(column.name, curves, first_step=first + 1)
 
 
-def _obs_charts(one: Trajectory, columns: Sequence[Column]) -> Iterator[Chart]:
+def _obs_charts(one: Trajectory, columns: Sequence[Column], first: int) -> Iterator[Chart]:
     for i, column in enumerate(columns):
-        yield _chart(column.name, {column.unit or "value": one.obs[:, i]}, first_step=0, note=column.frame)
+        curves = {column.unit or "value": one.obs[first:, i]}
+        yield _chart(column.name, curves, first_step=first, note=column.frame)
 
 
 def _chart(title: str, curves: Mapping[str, NDArray[Any]], *, first_step: int = 1, note: str = "") -> Chart:
@@ -91,4 +97,4 @@ def _chart(title: str, curves: Mapping[str, NDArray[Any]], *, first_step: int = 
     for name, values in curves.items():
         kept = np.flatnonzero(np.isfinite(values))
         series.append(Series(name, (kept + first_step).tolist(), values[kept].tolist()))
-    return Chart(title, series, x_name="steps", note=note)
+    return Chart(title, series, x_name="steps", note=note, x_start=max(0, first_step - 1))

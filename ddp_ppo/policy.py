@@ -15,6 +15,7 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor, nn
 
+from ddp_ppo.convolution import convolved
 from ddp_ppo.distributions import gaussian_entropy, gaussian_logp
 from ddp_ppo.moments import RmsState
 from ddp_ppo.networks import NetworkSpec
@@ -33,7 +34,7 @@ class Evaluation(NamedTuple):
 
 
 class ActorCritic(nn.Module):
-    """An MLP policy and its critic over one flat parameter vector [P], on the device where that lies."""
+    """A policy and its critic over one flat parameter vector [P], on the device where that lies."""
 
     def __init__(self, network: NetworkSpec, parameters: Tensor) -> None:
         super().__init__()
@@ -56,8 +57,8 @@ class ActorCritic(nn.Module):
         self.register_buffer("obs_clip", torch.tensor(float("inf"), device=device))
 
     def load_obs_rms_state(self, state: RmsState | None) -> None:
-        """Freezes these statistics until the next call; None is the identity."""
-        normalizer = Normalizer(self.network.obs_size)
+        """Freezes these statistics until the next call; None is the network's scale alone."""
+        normalizer = Normalizer(self.network.obs_size, scale=self.network.obs_scale)
         normalizer.load(state)
         self.obs_mean.copy_(torch.from_numpy(normalizer.mean))
         self.obs_inv_std.copy_(torch.from_numpy(normalizer.inv_std))
@@ -108,7 +109,9 @@ class ActorCritic(nn.Module):
 
     def _trunk(self, blocks: list[Tensor], x: Tensor) -> Tensor:
         activation = _ACTIVATIONS[self.network.activation]
-        *hidden, last = blocks
+        num_convolutions = len(self.network.conv_channels)
+        x = convolved(self.network, x, [(b[:-1], b[-1]) for b in blocks[:num_convolutions]], activation)
+        *hidden, last = blocks[num_convolutions:]
         for block in hidden:
             x = activation(x @ block[:-1] + block[-1])
         return x @ last[:-1] + last[-1]

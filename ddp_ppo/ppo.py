@@ -305,10 +305,10 @@ def loss_settings(config: Config) -> LossSettings:
 
 
 def resolve_update_backend(config: Config, device_type: str) -> str:
-    """The backend of the gradient step: NumPy on a CPU, torch elsewhere, or what the setting says."""
+    """The backend of the gradient step: NumPy for an MLP on a CPU, torch elsewhere, or what the setting says."""
     if config.update_backend != "auto":
         return config.update_backend
-    return "numpy" if device_type == "cpu" else "torch"
+    return "numpy" if device_type == "cpu" and not config.conv_channels else "torch"
 
 
 def captures_steps(config: Config, device_type: str, averaging: Averaging) -> bool:

@@ -33,6 +33,9 @@ class EnvSpec:
         action_start: what a Discrete space adds to 0 .. A-1; the environment adds it, nobody else does.
         max_episode_steps: time limit in steps, None without one.
         backend: name of the backend that runs it.
+        image: height, width and channels, or channels, height and width, where an observation is a Box of three
+            dimensions, flattened in this order; empty elsewhere.
+        obs_scale: what brings raw observations to at most 1: 1/255 for images of bytes; 1 where nobody knows.
     """
 
     env_id: str
@@ -44,6 +47,8 @@ class EnvSpec:
     action_start: int = 0
     max_episode_steps: int | None = None
     backend: str = "gymnasium"
+    image: tuple[int, ...] = ()
+    obs_scale: float = 1.0
 
 
 class Column(NamedTuple):

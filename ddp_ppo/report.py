@@ -14,7 +14,7 @@ from pathlib import Path
 
 from ddp_ppo import run_charts
 from ddp_ppo.charts import number
-from ddp_ppo.page import Html, charts_html, details, heading, media, page, table, tiles
+from ddp_ppo.page import Html, charts_html, details, heading, link, media, page, table, tiles
 from ddp_ppo.run_files import NoRoundsError, Run, Settings, default_settings, read_run
 from ddp_ppo.scores import bootstrap_interval, iqm
 
@@ -33,7 +33,7 @@ def write_report(run: Run, out: str | Path | None = None) -> Path:
     path = run.path / REPORT_NAME if out is None else Path(out)
     temporary = path.parent / f".{path.name}.tmp"
     top, rest = [*_top(run)], [*_sections(run)]
-    pictures = _pictures(run, path.parent, _MAX_BYTES - sum(map(len, rest)))
+    pictures = _pictures(run, path.parent, _MAX_BYTES - sum(map(len, (*top, *rest))))
     temporary.write_text(page(run.path.name, [*top, *pictures, *rest]), encoding="utf-8")
     os.replace(temporary, path)
     return path
@@ -62,7 +62,7 @@ def record(run: Run) -> dict[str, str]:
         "training time": duration(run.column("time/elapsed_seconds")[-1]),
         "output folder": str(run.path.absolute()),
         "evaluation": _evaluation(run),
-        "replay": "; ".join(_replays(run)) or f"none yet: ddp-ppo evaluate {run.path}",
+        "replay": "\n".join(_replays(run)) or f"none yet: ddp-ppo evaluate {run.path}",
     }
 
 
@@ -88,21 +88,23 @@ def duration(seconds: float) -> str:
 
 
 def _top(run: Run) -> Iterator[str]:
+    """Verdicts, key figures and learning curves."""
     yield f"<h1>{escape(run.path.name)}</h1>"
     yield from (f"<p><b>{escape(name)}</b> {escape(words)}</p>" for name, words in verdicts(run).items())
     yield tiles(_key_figures(run))
+    note = "Over environment steps, with one standard deviation over the episodes of an evaluation."
+    yield heading("Does it learn?", f"{note} Point at a curve to read all of them at that step.")
+    yield charts_html(run_charts.learning_charts(run))
 
 
 def _sections(run: Run) -> Iterator[str]:
-    """The page below its top and its pictures."""
-    yield heading("Does it learn?", "Over environment steps. Point at a curve to read all of them at that step.")
-    yield charts_html(run_charts.learning_charts(run))
-    yield heading(
-        "Is it healthy?", "Red lines are anomalies; the earliest one is where to start." if run.events else ""
-    )
+    """The page below its pictures."""
+    has_anomalies = any(event["event"] == "anomaly" for event in run.events)
+    note = "Red lines are anomalies; the earliest one is where to start." if has_anomalies else ""
+    yield heading("Is it healthy?", note)
     yield charts_html(run_charts.health_charts(run))
     yield heading("Where does time go?")
-    yield charts_html(run_charts.time_charts(run)) + table(*_time_table(run))
+    yield charts_html(run_charts.time_charts(run)) + table(*_time_table(run), num_names=2)
     if others := list(run_charts.other_charts(run)):
         unchanged = f'<p class="note">The same in every round: {escape(run_charts.unchanged(run))}</p>'
         yield details("More metrics", charts_html(others) + unchanged)
@@ -116,8 +118,8 @@ def _sections(run: Run) -> Iterator[str]:
 def _key_figures(run: Run) -> Iterator[tuple[str, str]]:
     scores = [score for _, score in run.known(run_charts.SCORE)]
     if scores:
-        yield "best evaluation return", number(max(scores))
-        yield "last evaluation return", number(scores[-1])
+        yield "best evaluation", number(max(scores))
+        yield "last evaluation", number(scores[-1])
     seconds = run.column("time/elapsed_seconds")[-1]
     yield "environment steps", f"{run.column('env_steps')[-1]:,.0f}"
     yield "rounds", f"{run.num_rounds:,}"
@@ -126,25 +128,29 @@ def _key_figures(run: Run) -> Iterator[tuple[str, str]]:
 
 
 def _pictures(run: Run, home: Path, left: float) -> Iterator[str]:
-    """Each video of the run folder, or its still where the video is too large; `left` bytes are parts of the page."""
+    """Each video of the run folder, or its still and a link where it is too large for the `left` bytes of the page."""
     found = [path for pattern in _MEDIA for path in run.path.rglob(pattern)]
     for stem, paths in groupby(sorted(found, key=lambda path: path.with_suffix("")), lambda path: path.with_suffix("")):
-        kinds = list(paths)
-        path = next((path for path in kinds if _BASE64 * path.stat().st_size <= left), kinds[0])
-        size = _BASE64 * path.stat().st_size
-        yield heading(stem.name) + media(path, home, is_inside=size <= left)
-        left -= size if size <= left else 0.0
+        video, *still = list(paths)
+        yield heading(stem.name if video.suffix == ".png" else f"Video: {stem.name}")
+        inside = next((path for path in (video, *still) if _BASE64 * path.stat().st_size <= left), None)
+        if inside is not None:
+            yield media(inside)
+            left -= _BASE64 * inside.stat().st_size
+        if inside is not video:
+            yield link(video, home)
 
 
 def _time_table(run: Run) -> _Table:
     sums = {name: sum(value for _, value in run.known(f"time/{name}_seconds")) for name in run_charts.time_parts(run)}
     total = run.column("time/elapsed_seconds")[-1]
-    sums["between rounds"] = max(0.0, total - sum(value for _, value in run.known("time/round_seconds")))
+    sums["between"] = max(0.0, total - sum(value for _, value in run.known("time/round_seconds")))
+    words = {**run_charts.STAGES, "between": "start and metrics"}
     rows = [
-        (name, duration(seconds), f"{1e3 * seconds / run.num_rounds:,.1f}", f"{100.0 * seconds / total:.1f} %")
+        (name, words[name], duration(seconds), f"{1e3 * seconds / run.num_rounds:,.1f}", f"{seconds / total:.1%}")
         for name, seconds in sums.items()
     ]
-    return ("part", "in all", "ms a round", "share"), rows
+    return ("part", "", "in all", "ms a round", "share"), rows
 
 
 def _evaluation(run: Run) -> str:
@@ -158,10 +164,8 @@ def _evaluation(run: Run) -> str:
 def _evaluation_table(run: Run) -> _Table:
     names = ("round", "env_steps", run_charts.SCORE, "eval/return_std", "eval/length_mean")
     known = run.known(run_charts.SCORE)
-    best = max((score for _, score in known), default=math.nan)
-    rows = [
-        (*(number(run.column(name)[row]) for name in names), "best" if score == best else "") for row, score in known
-    ]
+    best = max(known, key=lambda one: one[1], default=(-1, math.nan))[0]  # the first of equals, as the best model is
+    rows = [(*(number(run.column(name)[row]) for name in names), "best" if row == best else "") for row, _ in known]
     return ("round", "environment steps", "mean return", "std", "mean length", ""), rows
 
 

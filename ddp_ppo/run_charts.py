@@ -15,6 +15,14 @@ from ddp_ppo.run_files import Run
 
 SCORE = "eval/return_mean"
 REWARD_TERMS = "reward/"
+STAGES = {  # of a round, in the names of time/*_seconds; idle time is a part of sampling
+    "sample": "sampling",
+    "annotate": "values and advantages",
+    "transfer": "moving to the device",
+    "train": "gradient steps",
+    "sync": "between learners",
+    "record": "evaluation and files",
+}
 _MAX_TIME_POINTS = 120
 _NOT_DRAWN = {"round", "env_steps", "buffer_size", "time/elapsed_seconds", "time/round_seconds", "eval/return_std"}
 
@@ -35,7 +43,9 @@ _LEARNING = (
 _HEALTH = (
     _Plot("KL divergence", {"mean of the last epoch": "train/approx_kl"}, mark="target_kl"),
     _Plot("Clip fraction", {"share of samples outside": "train/clip_fraction"}),
+    _Plot("Loss", {"of the learner": "train/loss"}),
     _Plot("Value loss", {"squared error": "train/value_loss"}, is_log=True),
+    _Plot("TD error", {"mean": "train/td_error"}),
     _Plot("Explained variance", {"of the critic": "train/explained_variance"}),
     _Plot("Policy loss", {"clipped surrogate": "train/policy_loss"}),
     _Plot("Entropy", {"nats": "train/entropy"}),
@@ -55,7 +65,7 @@ def learning_charts(run: Run) -> Iterator[Chart]:
 
 
 def health_charts(run: Run) -> Iterator[Chart]:
-    """What PPO did in each round."""
+    """What the learner did in each round."""
     return (_chart(run, plot) for plot in _HEALTH)
 
 
@@ -68,10 +78,10 @@ def time_charts(run: Run) -> Iterator[Chart]:
     sums = {name: [_sum(values[start:end]) for start, end in edges] for name, values in parts.items()}
     totals = [sum(column) or 1.0 for column in zip(*sums.values(), strict=True)]
     shares = [
-        Series(f"{name}, %", x, [100.0 * part / total for part, total in zip(values, totals, strict=True)])
+        Series(name, x, [100.0 * part / total for part, total in zip(values, totals, strict=True)])
         for name, values in sums.items()
     ]
-    yield Chart("Parts of a round", shares, is_stacked=True)
+    yield Chart("Parts of a round, %", shares, is_stacked=True)
     yield _chart(run, _SPEED)
 
 
@@ -89,8 +99,8 @@ def unchanged(run: Run) -> str:
 
 
 def time_parts(run: Run) -> list[str]:
-    """Names of what a round consists of; idle time is a part of sampling."""
-    return ["sample", "annotate", "transfer", "train", "sync", "record"] if "time/sample_seconds" in run.columns else []
+    """Names of what a round consists of."""
+    return [*STAGES] if "time/sample_seconds" in run.columns else []
 
 
 def _others(run: Run) -> list[str]:

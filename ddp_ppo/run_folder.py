@@ -10,12 +10,11 @@ import fcntl
 import glob
 import os
 import time
-from collections.abc import Mapping
 from pathlib import Path
 
 from ddp_ppo.config import Config, ConfigError
 
-_LOCK_FILE = "lock"  # holds the launch that made it
+_LOCK_FILE = "lock"  # holds the configuration's name in its second line
 
 
 class RunFolder:
@@ -40,15 +39,16 @@ class RunFolder:
             raise ConfigError(f"{path}: this run folder cannot be written: {error.strerror}") from None
         try:
             fcntl.flock(self._lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except BlockingIOError:
+        except OSError as error:
             os.close(self._lock)
-            raise ConfigError(
-                f"{path}: another run is alive in this folder; stop it or choose another run_name"
-            ) from None
+            is_taken = isinstance(error, BlockingIOError)
+            why = "another run is alive in this folder; stop it or choose another run_name"
+            other = f"its file system cannot lock files ({error.strerror}); choose another output_dir"
+            raise ConfigError(f"{path}: {why if is_taken else other}") from None
         for left in path.rglob(".*.tmp"):  # of a run that was killed while it wrote; the lock says that it is gone
             left.unlink()
-        mark = f"{launch_name(os.environ)}\n{config.name}\n".encode()
-        os.pwrite(self._lock, mark, 0)  # never empty in between: other ranks read it at a restart
+        mark = f"\n{config.name}\n".encode()
+        os.pwrite(self._lock, mark, 0)
         os.ftruncate(self._lock, len(mark))
 
     @classmethod
@@ -120,23 +120,6 @@ def home_of(checkpoint: Path) -> Path | None:
     """The run folder that a checkpoint lies in; None for a file that was copied elsewhere."""
     folder = checkpoint.parent.parent
     return folder if checkpoint.parent.name == "checkpoints" and (folder / _LOCK_FILE).exists() else None
-
-
-def launch_name(environ: Mapping[str, str]) -> str:
-    """What tells one torchrun launch from another; the same for all of its attempts, empty without torchrun."""
-    run_id = environ.get("TORCHELASTIC_RUN_ID")
-    return f"{run_id}-{os.getppid()}" if run_id else ""
-
-
-def run_of_launch(config: Config, environ: Mapping[str, str]) -> Path | None:
-    """The folder that an earlier attempt of this torchrun launch (--max-restarts) has left a checkpoint in."""
-    if int(environ.get("TORCHELASTIC_RESTART_COUNT", "0")) == 0:
-        return None
-    name = launch_name(environ)
-    for mark in Path(config.output_dir).glob(f"*/{_LOCK_FILE}"):
-        if mark.read_text().split("\n")[0] == name and any(mark.parent.glob("checkpoints/checkpoint_*.pt")):
-            return mark.parent
-    return None
 
 
 def latest_run(config: Config) -> Path | None:

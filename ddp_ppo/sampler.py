@@ -147,7 +147,7 @@ def actor_jobs(plan: Plan, block: SharedBlock) -> list[ActorJob]:
 
 def _actor_job(plan: Plan, block: SharedBlock, actor_id: int) -> ActorJob:
     config, topology = plan.config, plan.topology
-    is_torch = config.policy_backend == "torch"
+    is_torch = config.policy_backend == "torch" or not plan.network.is_mlp
     return ActorJob(
         actor_id=actor_id,
         rank=topology.rank,

@@ -43,6 +43,7 @@ _METRICS = {  # ours: theirs
 }
 _SAME_ONLY: Mapping[str, tuple[Any, ...]] = {  # what has a counterpart there
     "learner": ("ppo",),
+    "discretize_actions": (None,),
     "learning_rate_schedule": ("constant", "linear"),
     "recompute_advantages": (False,),
 }

@@ -14,6 +14,7 @@ from fractions import Fraction
 from typing import Any
 
 from ddp_ppo.config import Config, ConfigError, warnings
+from ddp_ppo.text import entry
 
 KEEP = ("transitions", "minibatch_size", "updates")
 
@@ -84,7 +85,8 @@ def scale_up_text(result: ScaleUp) -> str:
     lines = [f"{'':26} {'now':>14} {'then':>14}"]
     lines += [f"{name:26} {before:14,} {after:14,}" for name, (before, after) in result.rows.items()]
     words = " ".join(f"{name}={value}" for name, value in result.settings.items())
-    return "\n".join([*lines, f"{result.keep} kept; write {words}", *(f"note: {note}" for note in result.notes)])
+    lines.append(entry("write", f"{words}   ({result.keep} kept)"))
+    return "\n".join([*lines, *(entry("note", note) for note in result.notes)])
 
 
 def _factor(config: Config, environments: str) -> Fraction:
@@ -115,7 +117,7 @@ def _whole(config: Config, name: str, factor: Fraction) -> int:
 
 
 def _shown(factor: Fraction) -> str:
-    return f"{float(factor):g}x"
+    return f"{float(factor):.3g}x"
 
 
 def _notes(scaled: Config, keep: str, factor: Fraction, rows: dict[str, tuple[int, int]]) -> tuple[str, ...]:

@@ -8,16 +8,18 @@ Shapes: W learners, D observation size, P parameters.
 from __future__ import annotations
 
 import math
+import os
 import zlib
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
 import torch
 from numpy.typing import NDArray
 
-from ddp_ppo.distributed import Learners, average_metrics
+from ddp_ppo.distributed import Learners, average_metrics, remember_folder
 from ddp_ppo.learner_kind import Learner
 from ddp_ppo.moments import RmsState, empty_rms_state, merge_rms_states
 from ddp_ppo.rollout import Arrays
@@ -50,6 +52,23 @@ class Outcome:
     statistics: Statistics
     metrics: dict[str, float]
     stop_signal: int | None
+
+
+def share_folder(learners: Learners, folder: Path | None, start_round: int) -> Path:
+    """Rank 0's run folder, on every rank and for later attempts of this launch.
+
+    Raises:
+        ConsistencyError: this rank starts after another round than rank 0.
+    """
+    shared, first = learners.share((folder, start_round))
+    if first != start_round:
+        raise ConsistencyError(
+            f"rank {learners.rank} starts after round {start_round}, rank 0 after round {first}: every machine has to "
+            f"see the same checkpoints; put output_dir on a file system that they share, or copy {shared}"
+        )
+    if folder is not None:
+        remember_folder(os.environ, folder)
+    return Path(shared)
 
 
 def average_common(learner: Learner, learners: Learners) -> None:

@@ -20,16 +20,9 @@ from tensorboard.plugins.custom_scalar.layout_pb2 import Category, Chart, Layout
 from tensorboard.plugins.hparams.plugin_data_pb2 import HParamsPluginData, SessionStartInfo
 from tensorboard.summary.writer.event_file_writer import EventFileWriter
 
+from ddp_ppo.run_charts import STAGES
+
 _FILES = frozenset({"output_dir", "run_name", "metrics_path", "resume"})  # differ without a difference
-_STAGES = {
-    "Sampling": "sample",
-    "Gradient steps": "train",
-    "Values and advantages": "annotate",
-    "Moving to the device": "transfer",
-    "Between learners": "sync",
-    "Evaluation and files": "record",
-    "Waiting for the slowest actor": "idle",
-}
 # Question -> chart -> the scalars in it, as regular expressions of their whole names.
 QUESTIONS: Mapping[str, Mapping[str, tuple[str, ...]]] = {
     "Does it learn?": {
@@ -43,14 +36,17 @@ QUESTIONS: Mapping[str, Mapping[str, tuple[str, ...]]] = {
         "KL divergence of a round": ("train/approx_kl",),
         "Share of samples outside the clip range": ("train/clip_fraction",),
         "Explained variance of the critic": ("train/explained_variance",),
+        "Loss of the learner": ("train/loss",),
         "Value loss": ("train/value_loss",),
+        "TD error": ("train/td_error",),
         "Entropy": ("train/entropy",),
         "Gradient norm before clipping": ("train/grad_norm",),
         "Learning rate": ("train/learning_rate",),
     },
     "Where does time go?": {
         "Steps per second": ("time/steps_per_second",),
-        **{f"{stage}, seconds of a round": (f"time/{name}_seconds",) for stage, name in _STAGES.items()},
+        **{f"{words.capitalize()}, seconds of a round": (f"time/{name}_seconds",) for name, words in STAGES.items()},
+        "Waiting for the slowest actor, seconds of a round": ("time/idle_seconds",),
     },
 }
 

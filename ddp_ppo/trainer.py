@@ -43,6 +43,7 @@ from ddp_ppo.sync import (
     average_common,
     exchange,
     reward_metrics,
+    share_folder,
     term_names,
 )
 
@@ -133,7 +134,8 @@ class _Run:
         )
         self.sampler = Sampler(plan, self.block, self.pool)
         self.learners = stack.enter_context(Learners(topology, timeout_seconds=config.collective_timeout_seconds))
-        self.recorder.join(self.learners.share(self.recorder.path))
+        start_round = plan.resumed[1]["round"] if plan.resumed is not None else 0
+        self.recorder.join(share_folder(self.learners, self.recorder.path, start_round))
         stack.enter_context(page_locked(self.block.memory, torch.device(topology.device), self.recorder.say))
         self.terms: list[str] | None = None  # of the reward
         self.round = self.env_steps = 0

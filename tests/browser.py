@@ -1,6 +1,7 @@
 """A headless Chromium that opens a page, answers questions about it and takes its picture; for tests that skip without.
 
-It is driven over the DevTools protocol, whose port the browser chooses itself and leaves in a file.
+It is driven over a pair of pipes in the DevTools protocol. It ends when they are closed, so also with the process that
+started it, however that ends.
 """
 
 from __future__ import annotations
@@ -8,48 +9,52 @@ from __future__ import annotations
 import base64
 import itertools
 import json
+import os
+import select
 import shutil
+import signal
 import subprocess
 import tempfile
 import time
-from pathlib import Path
+from contextlib import ExitStack, suppress
 from typing import Any
 
 BROWSERS = ("chromium-headless-shell", "chromium", "chromium-browser", "google-chrome")
 BROWSER = next(filter(None, map(shutil.which, BROWSERS)), None)
 LIMIT_SECONDS = 60.0
 POLL_SECONDS = 0.1
-FLAGS = ("--headless", "--no-sandbox", "--disable-gpu", "--hide-scrollbars", "--remote-debugging-port=0")
+FLAGS = ("--headless", "--no-sandbox", "--disable-gpu", "--hide-scrollbars", "--remote-debugging-pipe")
+# 3 and 4 are the protocol's numbers; $0 is the browser's folder, which nobody else removes where the test was killed.
+SHELL = '"$@" 3<&0 4>&1 </dev/null >/dev/null; rm -rf "$0"'
 
 
 class Browser:
-    """One page in a browser of its own; leaving it as a context ends the browser."""
+    """One page in a browser of its own; leaving it as a context ends the browser and all of its processes."""
 
     def __init__(self, width: int, height: int) -> None:
-        from websockets.sync.client import connect
-
-        self._folder = tempfile.TemporaryDirectory(prefix="ddp_ppo_browser_", ignore_cleanup_errors=True)
-        home = Path(self._folder.name)
-        words = [BROWSER, *FLAGS, f"--user-data-dir={home}", f"--window-size={width},{height}", "about:blank"]
-        quiet = subprocess.DEVNULL
-        self._process = subprocess.Popen(words, stdin=quiet, stdout=quiet, stderr=quiet, start_new_session=True)
         self._numbers = itertools.count(1)
-        port_file = home / "DevToolsActivePort"
-        wait_until(lambda: port_file.exists() and port_file.read_text().count("\n") == 1, "a browser that answers")
-        port, path = port_file.read_text().split("\n")
-        self._socket = connect(f"ws://127.0.0.1:{port}{path}", max_size=None, open_timeout=LIMIT_SECONDS)
-        self._session: str | None = None
-        target = self._ask("Target.createTarget", url="about:blank", width=width, height=height)["targetId"]
-        self._session = self._ask("Target.attachToTarget", targetId=target, flatten=True)["sessionId"]
+        self._received = b""
+        self._where: dict[str, str] = {}
+        with ExitStack() as ending:
+            home = ending.enter_context(
+                tempfile.TemporaryDirectory(prefix="ddp_ppo_browser_", ignore_cleanup_errors=True)
+            )
+            words = ["sh", "-c", SHELL, home, BROWSER, *FLAGS, f"--user-data-dir={home}", "about:blank"]
+            pipe = subprocess.PIPE
+            self._process = subprocess.Popen(
+                words, bufsize=0, stdin=pipe, stdout=pipe, stderr=subprocess.DEVNULL, start_new_session=True
+            )
+            ending.callback(self._kill)
+            target = self._ask("Target.createTarget", url="about:blank", width=width, height=height)["targetId"]
+            session = self._ask("Target.attachToTarget", targetId=target, flatten=True)["sessionId"]
+            self._where = {"sessionId": session}
+            self._ending = ending.pop_all()
 
     def __enter__(self) -> Browser:
         return self
 
     def __exit__(self, *error: object) -> None:
-        self._socket.close()
-        self._process.kill()
-        self._process.wait()
-        self._folder.cleanup()
+        self._ending.close()
 
     def open(self, url: str) -> None:
         """Starts to load a page."""
@@ -71,13 +76,29 @@ class Browser:
 
     def _ask(self, method: str, **parameters: Any) -> dict[str, Any]:
         number = next(self._numbers)
-        where = {} if self._session is None else {"sessionId": self._session}
-        self._socket.send(json.dumps({"id": number, "method": method, "params": parameters, **where}))
-        while True:
-            answer = json.loads(self._socket.recv(LIMIT_SECONDS))
-            if answer.get("id") == number:
-                assert "error" not in answer, answer
-                return answer["result"]
+        message = {"id": number, "method": method, "params": parameters, **self._where}
+        self._process.stdin.write(json.dumps(message).encode() + b"\0")
+        deadline = time.monotonic() + LIMIT_SECONDS
+        while (answer := json.loads(self._receive(deadline))).get("id") != number:
+            continue  # events, which nobody asked for
+        assert "error" not in answer, answer
+        return answer["result"]
+
+    def _receive(self, deadline: float) -> bytes:
+        """The next message."""
+        while b"\0" not in self._received:
+            ready, _, _ = select.select([self._process.stdout], [], [], max(0.0, deadline - time.monotonic()))
+            assert ready, f"no answer of the browser within {LIMIT_SECONDS:g} s"
+            part = self._process.stdout.read(1 << 20)
+            assert part, "the browser has ended"
+            self._received += part
+        message, _, self._received = self._received.partition(b"\0")
+        return message
+
+    def _kill(self) -> None:
+        with suppress(ProcessLookupError):
+            os.killpg(self._process.pid, signal.SIGKILL)
+        self._process.communicate()
 
 
 def wait_until(condition: Any, what: str) -> None:

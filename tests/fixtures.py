@@ -285,4 +285,5 @@ for _class in (
 ):
     gymnasium.register(f"{_class.__name__}-v0", entry_point=f"{__name__}:{_class.__name__}")
 gymnasium.register("CountEnv-v0", entry_point=f"{__name__}:Count")
+gymnasium.register("ShortCatch-v0", entry_point="ddp_ppo.catch:Catch", max_episode_steps=5)
 gymnasium.register("Limited-v0", entry_point=f"{__name__}:Count", max_episode_steps=5)

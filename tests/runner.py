@@ -22,7 +22,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[1]
-HANG_SECONDS = 300.0
+HANG_SECONDS = 500.0
 POLL_SECONDS = 0.02
 
 

@@ -237,7 +237,7 @@ class RolloutTest(ActorTestCase):
             words, where = self.failure(
                 "tests.long.mujoco_environments:BrokenState-v0", num_envs=2, env_kwargs={"at": 6}
             )
-        expected = "the simulation state of environment 0 is nan in step 6 of the rollout: qpos[2] of joint rooty"
+        expected = "the simulation state of environment 0 is nan in step 6 of the rollout: qpos[2] (rooty.angle)"
         self.assertEqual(words, f"{expected}; seen in the observation, column 1")
         self.assertEqual((where["stage"], where["step"]), ("simulation state", 6))
 

@@ -46,6 +46,12 @@ class CatchTest(unittest.TestCase):
             rewards = [env.step(action)[1] for _ in range(7)]
             self.assertEqual(rewards, [0.0] * 6 + [-1.0])
 
+    def test_the_image_is_the_board_in_bytes(self):
+        check_env(gymnasium.make(ENV_ID, is_image=True).unwrapped, skip_render_check=True)
+        flat, image = (gymnasium.make(ENV_ID, is_image=is_image).reset(seed=3)[0] for is_image in (False, True))
+        self.assertEqual((image.shape, image.dtype), ((8, 8, 1), np.uint8))
+        np.testing.assert_array_equal(image.reshape(-1), 255 * flat)
+
     def test_it_runs_as_a_batch_and_goes_on_from_a_saved_state(self):
         spec = describe_env(ENV_ID)
         self.assertEqual((spec.obs_size, spec.action_kind, spec.action_size), (64, "discrete", 3))

@@ -107,6 +107,11 @@ class ChartTest(unittest.TestCase):
         far = Chart("a", [Series("b", [0, 1], [0.0, 10.0])], marks=[(1e9, "solved")])
         self.assertEqual([len(re.findall('class="mark"', chart_html(chart))) for chart in (near, far)], [1, 0])
 
+    def test_an_axis_starts_where_it_is_told_to(self):
+        for start, expected in ((0.0, "191.2"), (8.0, "44.0")):  # 8 of 0 .. 20 and of 8 .. 20, over 44 to 412 pixels
+            (line,) = parsed(Chart("a", [Series("b", [8, 20], [1.0, 2.0])], x_start=start)).iter("polyline")
+            self.assertTrue(line.get("points").startswith(f"{expected},"), line.get("points"))
+
     def test_nothing_to_draw_is_no_chart(self):
         for series in ([], [Series("b", [], [])]):
             charts = (Chart("a", series), Chart("a", series, is_stacked=True))

@@ -75,6 +75,14 @@ class TaskTest(unittest.TestCase):
         self.assertEqual([found for found in said(result) if not (found[1] and re.search(MEANT, found[2]))], [])
         self.assertEqual(len(result.stages), 1 + NUM_ENVIRONMENT_STAGES)
 
+    def test_a_grid_of_choices_passes_every_stage(self):
+        result = checked(Config(env_id="Pendulum-v1", discretize_actions=3, **SMALL), STAGES)
+        self.assertTrue(result.has_passed, said(result))
+
+    def test_of_several_tasks_the_first_is_looked_at_and_all_are_trained(self):
+        result = checked(Config(env_id="CartPole-v1, CartPole-v0", **SMALL), STAGES)
+        self.assertTrue(result.has_passed, said(result))
+
 
 for _name in TASKS:
     setattr(TaskTest, f"test_{_name}_is_as_it_should_be", functools.partialmethod(TaskTest.look, _name))

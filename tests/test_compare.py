@@ -47,9 +47,9 @@ class RunsTest(FolderTestCase):
     def test_another_setting_is_named_with_the_round_where_runs_part(self):
         code, out, err = self.command("output/tiny-a", "output/tiny-b", "output/tiny-c", "--out", "page.html")
         self.assertEqual((code, err), (0, ""))
-        self.assertIn("differs   gamma: 0.99 | 0.9", out)
+        self.assertIn("differs        gamma: 0.99 | 0.9", out)
         self.assertRegex(out, r"tiny-a and tiny-c part in round 1: train/\w+ \S+ / \S+, ")
-        self.assertIn("verdict   No difference between tiny, gamma 0.9 and tiny, gamma 0.99 can be told", out)
+        self.assertIn("verdict        No difference between tiny, gamma 0.9 and tiny, gamma 0.99 can be told", out)
         page = (self.work / "page.html").read_text()
         for title in ("Standings", "Learning curves", "Seeds", "Settings that differ", "Versions that differ"):
             self.assertIn(f"<h2>{title}</h2>", page)
@@ -99,7 +99,7 @@ class CompareTest(FolderTestCase):
         theirs = self.made("theirs", [2.0])
         learner = {"learner": theirs.settings["learner"]._replace(value='"sb3"')}
         theirs.settings.update(learner)
-        self.assertIn("note      sb3 is stable-baselines3's PPO", comparison_text(compare([run, theirs])))
+        self.assertIn("note           sb3 is stable-baselines3's PPO", comparison_text(compare([run, theirs])))
 
 
 if __name__ == "__main__":

@@ -17,6 +17,7 @@ from ddp_ppo.config import (
     ConfigError,
     describe_settings,
     dump_effective,
+    env_ids,
     load_config,
     save_effective,
     settings_reference,
@@ -398,6 +399,23 @@ class RulesTest(ConfigCase):
         self.assertEqual(self.load("env_backend: my.envs:Fast\n").env_backend, "my.envs:Fast")
         for text in ("mujuco", "my.envs", "a:b:c", ":B"):
             self.assert_refused(f"env_backend: '{text}'\n", "env_backend", "module:Class")
+
+    def test_several_tasks_are_different_ids_with_commas_between_them(self):
+        self.assertEqual(env_ids(self.load("env_id: A-v0, b:B-v1,C\n").env_id), ["A-v0", "b:B-v1", "C"])
+        for text in ("A,", ",A", "A,,B", "A, A", "A,B,C,D,E,F"):
+            self.assert_refused(f"env_id: '{text}'\n", "task.yaml:1: env_id", "different ids")
+
+    def test_each_learner_has_an_environment_of_every_task(self):
+        text = "env_id: A, B, C\nnum_actors: 2\nenvs_per_actor: 2\n"
+        self.load(text)
+        self.assert_refused(text + "num_gpus: 2\n", "3 tasks need as many environments of each learner, it has 2")
+
+    def test_convolutions_are_torch_s_and_have_a_layer_behind_them(self):
+        text = "conv_channels: [8]\n"
+        self.load(text)
+        for key in ("policy_backend", "update_backend"):
+            self.assert_refused(f"{text}{key}: numpy\n", f"task.yaml:2: {key}: numpy has no convolutions")
+        self.assert_refused(f"{text}hidden_sizes: []\n", "hidden_sizes: conv_channels needs at least one layer")
 
     USELESS = (
         ("param_sync_interval: 4", "sync_mode: gradients", "sync_mode=gradients"),

@@ -9,6 +9,7 @@ import torch
 from ddp_ppo.disco.agent import AgentSpec, acting_parameters, initial_parameters, run, run_online
 from ddp_ppo.disco.batch import Heads, TakenHeads
 from ddp_ppo.numpy_policy import NumpyPolicy
+from ddp_ppo.policy import TorchPolicy
 from ddp_ppo.protocols import EnvSpec
 from tests.disco_golden import SMALL_AGENT, golden, needs_data, of_max, random_agent, random_batch, small_agent
 
@@ -137,6 +138,21 @@ class ActingTest(unittest.TestCase):
             expected = agent.embed(torch.from_numpy(obs)).logits.detach().numpy()
             with self.subTest(hidden_sizes=hidden_sizes):
                 self.assertGreater(np.abs(expected).max(), 0.1)
+                np.testing.assert_allclose(policy.outputs[0], expected, atol=1e-6, rtol=1e-5)
+
+    def test_actors_see_images_as_the_agent_does(self):
+        for hidden_sizes in ((16,), (24, 16)):
+            spec = AgentSpec(64, 3, hidden_sizes, conv_channels=(4, 5), image=(8, 8, 1), obs_scale=1 / 255)
+            agent = random_agent(spec)
+            agent.flat.add_(0.02)
+            policy = TorchPolicy(spec.acting_network, EnvSpec("A", 64, "discrete", 3), 5, 1)
+            policy.load(acting_parameters(spec, agent.flat.numpy()), None)
+            policy.begin(np.random.default_rng(0))
+            obs = np.random.default_rng(1).integers(0, 256, (5, 64)).astype(np.float32)
+            policy.act(0, obs, np.zeros(5, np.int64))
+            expected = agent.embed(torch.from_numpy(obs) / 255).logits.detach().numpy()
+            with self.subTest(hidden_sizes=hidden_sizes):
+                self.assertGreater(np.abs(expected - expected[0]).max(), 0.005)
                 np.testing.assert_allclose(policy.outputs[0], expected, atol=1e-6, rtol=1e-5)
 
 

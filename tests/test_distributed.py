@@ -2,6 +2,8 @@
 
 import json
 import math
+import os
+import signal
 import tempfile
 import unittest
 from pathlib import Path
@@ -11,7 +13,7 @@ import torch
 
 from ddp_ppo.distributed import Learners, average_metrics
 from ddp_ppo.topology import TrainingTopology
-from tests.process import Program
+from tests.process import ROOT, TINY, FolderTestCase, Program, free_port, read_csv, succeeded
 
 NAN = math.nan
 ALONE = TrainingTopology(
@@ -313,6 +315,56 @@ class StoppedLearnerTest(unittest.TestCase):
         with self.assertRaisesRegex(AssertionError, r"exit code 1\n") as caught:
             run_two(STOPPED)
         self.assertRegex(str(caught.exception), r"rank 0: all_reduce failed .*: rank 1 was stopped \(SIGSTOP\)")
+
+
+class SeveralMachinesTest(FolderTestCase):
+    """Two of torchrun's agents, one process each, which meet at a port: what two machines would be."""
+
+    def launch(self, *words, folders=None, max_restarts=0):
+        """Starts both agents, in folders of their own where they share no files."""
+        port = free_port()
+        launcher = ["-m", "torch.distributed.run", "--nnodes=2", "--nproc_per_node=1", f"--max-restarts={max_restarts}"]
+        launcher += ["--rdzv_backend=c10d", f"--rdzv_endpoint=localhost:{port}", "--rdzv_id=one", ROOT / "train.py"]
+        words = [*launcher, self.config("two", TINY), "device=cpu", "num_gpus=2", *words]
+        programs = [Program(*words, folder=folder) for folder in folders or (self.work, self.work)]
+        for program in programs:
+            self.addCleanup(program.__exit__)
+        return programs
+
+    def learner(self, agent):
+        """The process that an agent has started, its actors aside."""
+        (pid,) = (
+            pid for pid in agent.alive() if Path(f"/proc/{pid}/stat").read_text().split()[3] == str(agent.process.pid)
+        )
+        return pid
+
+    def test_all_of_them_start_again_when_a_learner_is_killed_and_go_on_with_the_same_run(self):
+        agents = self.launch("run_name=killed", "total_env_steps=19_200", "eval_interval=0", max_restarts=1)
+        folder = self.work / "output" / "two-killed"
+        agents[0].wait_until(lambda: any(folder.glob("checkpoints/*.pt")), "checkpoint")
+        os.kill(self.learner(agents[1]), signal.SIGKILL)
+        ended = [agent.end() for agent in agents]
+        self.assertEqual([(one.code, one.left) for one in ended], [(0, [])] * 2, ended[0].err + ended[1].err)
+        self.assertRegex(ended[0].out + ended[1].out, r"resuming from .*two-killed/checkpoints/checkpoint_\d+\.pt")
+        rows = read_csv(folder / "metrics.csv")
+        self.assertEqual([int(row["round"]) for row in rows], [*range(1, len(rows) + 1)])
+        self.assertEqual(rows[-1]["env_steps"], "19200")
+        self.assertFalse((self.work / "output" / "two-killed-2").exists())
+
+    def test_a_machine_that_does_not_see_the_checkpoint_is_named(self):
+        folders = [self.folder / "a", self.folder / "b"]
+        for folder in folders:
+            folder.mkdir()
+        for agent in self.launch("run_name=apart", "total_env_steps=320", folders=folders):
+            succeeded(agent)
+        words = ("run_name=apart", "total_env_steps=640", "resume=auto", "collective_timeout_seconds=20")
+        ended = [agent.end() for agent in self.launch(*words, folders=folders)]
+        self.assertEqual([one.code for one in ended], [1, 1])
+        text = ended[0].err + ended[1].err
+        self.assertRegex(
+            text, r"ddp-ppo: rank 1 starts after round \d+, rank 0 after round \d+: every machine has to see"
+        )
+        self.assertRegex(text, r"ddp-ppo: rank 0: .*rank 1 has left: rank 1 starts after round")
 
 
 if __name__ == "__main__":

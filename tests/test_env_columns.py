@@ -130,6 +130,17 @@ class ColumnsTest(unittest.TestCase):
                 np.testing.assert_allclose(obs[list(pair)], [np.cos(angle), np.sin(angle)], atol=1e-6)
                 self.assertEqual([names[index].rsplit(" ", 1)[1] for index in pair], ["cos", "sin"])
 
+    def test_choices_of_a_grid_are_named_after_the_actuators_and_know_their_box_action(self):
+        interface = describe_interface({"env_id": "Reacher-v5", "discretize_actions": 2})
+        expected = ["joint0 -1, joint1 -1", "joint0 -1, joint1 1", "joint0 1, joint1 -1", "joint0 1, joint1 1"]
+        self.assertEqual([column.name for column in interface.action], expected)
+        self.assertEqual(interface.action[0].unit, describe_interface({"env_id": "Reacher-v5"}).action[0].unit)
+        self.assertEqual(interface.choices, ((-1, -1), (-1, 1), (1, -1), (1, 1)))
+
+    def test_of_several_tasks_the_first_is_described(self):
+        both, first = (describe_interface({"env_id": env_id}) for env_id in ("CartPole-v1, CartPole-v0", "CartPole-v1"))
+        self.assertEqual(both, first)
+
     def test_what_a_wrapper_may_have_changed_is_not_named(self):
         interface = describe_interface({"env_id": f"{__name__}:TurnedCartPole-v0"})
         self.assertEqual([column.name for column in interface.obs], ["obs[0]", "obs[1]"])

@@ -6,7 +6,7 @@ import gymnasium
 import mujoco
 import numpy as np
 
-from ddp_ppo.env_insight import bad_state, column_name, first_overlap, names_of, overlap
+from ddp_ppo.env_insight import bad_state, first_overlap, names_of, overlap
 from ddp_ppo.envs import make_batch_env
 from ddp_ppo.gymnasium_env import build_env
 from tests.long import mujoco_environments
@@ -22,41 +22,15 @@ def unwrapped(env_id, seed=0):
     return env
 
 
-class ColumnNameTest(unittest.TestCase):
-    def test_columns_have_the_names_of_the_task_s_documentation(self):
-        # HalfCheetah-v5: 8 positions without the first coordinate, then 9 velocities.
-        env = unwrapped("HalfCheetah-v5")
-        expected = {0: "qpos[1] of joint rootz", 1: "qpos[2] of joint rooty", 7: "qpos[8] of joint ffoot"}
-        expected |= {8: "qvel[0] of joint rootx", 16: "qvel[8] of joint ffoot"}
-        self.assertEqual({column: column_name(env, column, 17) for column in expected}, expected)
-
-    def test_the_entries_of_a_free_joint_are_numbered(self):
-        # Ant-v5: z and the orientation are entries 2 to 6 of its root; 13 positions, 14 velocities, 13 x 6 forces.
-        env = unwrapped("Ant-v5")
-        names = [column_name(env, column, 105) for column in (0, 4, 5, 13, 18, 26, 27, 104)]
-        self.assertEqual(names[:3], ["qpos[2] of joint root", "qpos[6] of joint root", "qpos[7] of joint hip_1"])
-        self.assertEqual(names[3:6], ["qvel[0] of joint root", "qvel[5] of joint root", "qvel[13] of joint ankle_4"])
-        self.assertEqual(names[6:], ["cfrc_ext[0]", "cfrc_ext[77]"])
-
-    def test_where_the_task_describes_nothing_columns_have_no_name(self):
-        for env in (unwrapped("Reacher-v5"), gymnasium.make("CartPole-v1").unwrapped):
-            self.assertEqual(column_name(env, 0, int(np.prod(env.observation_space.shape))), "")
-
-    def test_an_observation_that_does_not_fit_the_description_has_no_names(self):
-        self.assertEqual(column_name(unwrapped("HalfCheetah-v5"), 1, 18), "")
-        wrapped = gymnasium.wrappers.TransformObservation(gymnasium.make("HalfCheetah-v5"), lambda obs: -obs, None)
-        self.assertEqual(column_name(wrapped, 1, 17), "")
-
-
 class BadStateTest(unittest.TestCase):
     def test_a_healthy_simulation_has_none(self):
         self.assertEqual(bad_state(unwrapped("Walker2d-v5")), "")
 
     def test_a_position_or_velocity_is_named_by_its_joint(self):
-        for field, index, name in (("qpos", 2, "rooty"), ("qvel", 8, "ffoot")):
+        for field, index, name in (("qpos", 2, "rooty.angle"), ("qvel", 8, "ffoot.angular_velocity")):
             env = unwrapped("HalfCheetah-v5")
             getattr(env.data, field)[index] = np.nan
-            self.assertEqual(bad_state(env), f"{field}[{index}] of joint {name}")
+            self.assertEqual(bad_state(env), f"{field}[{index}] ({name})")
 
     def test_it_is_still_known_after_mujoco_has_reset_the_simulation(self):
         env = unwrapped("HalfCheetah-v5")
@@ -64,7 +38,7 @@ class BadStateTest(unittest.TestCase):
         with self.assertLogs(level="WARNING"):  # MuJoCo's own
             mujoco.mj_step(env.model, env.data)
         self.assertTrue(np.isfinite(env.data.qpos).all())
-        self.assertEqual(bad_state(env), "qpos[2] of joint rooty")
+        self.assertEqual(bad_state(env), "qpos[2] (rooty.angle)")
         env.reset()
         self.assertEqual(bad_state(env), "")
 
@@ -83,14 +57,22 @@ class NamesOfTest(unittest.TestCase):
     def test_a_column_that_is_the_state_is_the_state_s_fault_on_either_backend(self):
         for backend in ("gymnasium", "mujoco"):
             with self.subTest(backend):
-                self.assertEqual(self.names("HalfCheetah-v5", 1, backend), ("qpos[2] of joint rooty",) * 2)
+                self.assertEqual(self.names("HalfCheetah-v5", 1, backend), ("qpos[2] (rooty.angle)",) * 2)
+
+    def test_a_column_that_is_computed_from_the_state_is_the_state_s_fault_too(self):
+        # Hopper-v5: 5 positions, then 6 velocities within limits; Reacher-v5: the first joint's cosine comes first.
+        velocity = "qvel[3] (thigh_joint.angular_velocity)"
+        self.assertEqual(self.names("Hopper-v5", 8), (velocity, velocity.replace("qvel[3]", "clip(qvel[3], -10, 10)")))
+        self.assertEqual(self.names("Reacher-v5", 0), ("qpos[0] (joint0.angle)", "cos(qpos[0]) (joint0.angle_cos)"))
 
     def test_other_columns_have_a_name_alone(self):
-        self.assertEqual(self.names("Ant-v5", 27), ("", "cfrc_ext[0]"))
+        limited = "clip(cfrc_ext[1,0], -1, 1)"  # Ant-v5: 13 positions and 14 velocities come before
+        self.assertEqual(self.names("Ant-v5", 27), ("", f"{limited} (torso.external_torque_x)"))
+        self.assertEqual(self.names("CartPole-v1", 1), ("", "cart velocity"))
 
     def test_a_reward_and_environments_that_say_nothing_have_no_names(self):
         self.assertEqual(self.names("HalfCheetah-v5", None), ("", ""))
-        self.assertEqual(self.names("CartPole-v1", 1), ("", ""))
+        self.assertEqual(self.names("tests.fixtures:Count-v0", 0), ("", ""))
 
 
 class OverlapTest(unittest.TestCase):

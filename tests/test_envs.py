@@ -290,6 +290,16 @@ class SpaceTest(unittest.TestCase):
         env = script(observation_space=spaces.Box(0, 9, (2, 3)), obs=lambda env: grid)
         np.testing.assert_array_equal(env.reset([0]), [[0, 1, 2, 3, 4, 5]])
 
+    def test_images_are_described_by_their_shape_and_what_makes_bytes_small(self):
+        for dtype, scale in ((np.uint8, 1 / 255), (np.float32, 1.0)):
+            space = spaces.Box(0, 255, (4, 5, 3), dtype)
+            spec = describe_env("envs/Script-v0", env_kwargs={"observation_space": space})
+            self.assertEqual((spec.image, spec.obs_scale, spec.obs_size), ((4, 5, 3), scale, 60))
+        for shape in ((4,), (4, 5), (2, 2, 2, 2)):
+            space = spaces.Box(0, 255, shape, np.uint8)
+            spec = describe_env("envs/Script-v0", env_kwargs={"observation_space": space})
+            self.assertEqual((spec.image, spec.obs_scale), ((), 1.0))
+
     def test_discrete_observations_are_one_hot_from_their_start(self):
         env = script(observation_space=spaces.Discrete(3, start=5), obs=lambda env: np.int64(5 + env.num_steps))
         np.testing.assert_array_equal(env.reset([0]), [[1, 0, 0]])

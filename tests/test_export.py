@@ -17,7 +17,7 @@ from gymnasium.spaces import Box, Discrete
 from ddp_ppo.__main__ import main
 from ddp_ppo.checkpoint import save_model
 from ddp_ppo.env_columns import describe_interface
-from ddp_ppo.export import export, has_extra, onnx_act, runner_act, write_numpy, write_onnx
+from ddp_ppo.export import export, export_text, has_extra, onnx_act, runner_act, write_numpy, write_onnx
 from ddp_ppo.parity import TOLERANCE, largest_error, measure, observations, torch_act
 from tests.fixtures import Count
 from tests.test_parity import HOPPER_STATE, random_model
@@ -46,7 +46,25 @@ class HalfOpen(Count):
         self.action_space = Box(np.float32([-0.5, -np.inf]), np.float32([np.inf, 2.0]))
 
 
-for _class in (Shifted, HalfOpen):
+class ChannelsFirst(Count):
+    """Observes bytes [2, 5, 6] of its own generator."""
+
+    def __init__(self):
+        super().__init__(length=20)
+        self.observation_space = Box(0, 255, (2, 5, 6), np.uint8)
+
+    def reset(self, *, seed=None, options=None):
+        super().reset(seed=seed)
+        return self.picture(), {}
+
+    def step(self, action):
+        return self.picture(), *super().step(action)[1:]
+
+    def picture(self):
+        return self.np_random.integers(0, 256, (2, 5, 6)).astype(np.uint8)
+
+
+for _class in (Shifted, HalfOpen, ChannelsFirst):
     gymnasium.register(f"{_class.__name__}-v0", entry_point=f"{__name__}:{_class.__name__}")
 
 
@@ -115,6 +133,19 @@ class OnnxTest(FolderCase):
             (parity,) = measure(model, {"onnx": self.act(model)}, observations(model))
             with self.subTest(name):
                 self.assertTrue(parity.has_passed, parity)
+
+    def test_it_sees_images_as_the_policy_does_in_both_orders(self):
+        state = {"mean": np.linspace(0, 200, 64), "var": np.geomspace(1.0, 1e4, 64), "count": 9.0}
+        for each in (None, state):
+            for hidden_sizes in ((), (8,)):
+                options = {"hidden_sizes": hidden_sizes, "conv_channels": (4, 5), "activation": "relu", "state": each}
+                model = random_model("ddp_ppo.catch:Catch-v0", is_image=True, **options)
+                (parity,) = measure(model, {"onnx": self.act(model)}, observations(model))
+                with self.subTest(is_normalised=each is not None, hidden_sizes=hidden_sizes):
+                    self.assertTrue(parity.has_passed, parity)
+        first = random_model(f"{__name__}:ChannelsFirst-v0", conv_channels=(4,))
+        (parity,) = measure(first, {"onnx": self.act(first)}, observations(first))
+        self.assertTrue(parity.has_passed, parity)
 
     def test_any_number_of_observations_fits(self):
         model = random_model("Hopper-v5", state=HOPPER_STATE)
@@ -192,6 +223,21 @@ class ExportTest(FolderCase):
             values = [{k: v for k, v in row.items() if k in expected[0]} for row in document["action"][key]]
             self.assertEqual(values, expected)
 
+    def test_of_a_policy_with_convolutions_there_is_the_graph_alone(self):
+        model = random_model("ddp_ppo.catch:Catch-v0", is_image=True, conv_channels=(4,))
+        folder = self.folder / "image"
+        exported = export(saved(model, self.folder), folder)
+        self.assertTrue(exported.has_passed)
+        self.assertEqual({path.name for path in folder.iterdir()}, {"policy.onnx", "policy.json"})
+        self.assertNotIn("run_policy", export_text(exported))
+
+    def test_choices_of_a_grid_say_which_action_of_the_box_they_are(self):
+        model = random_model("Pendulum-v1", discretize_actions=3)
+        choices = export(saved(model, self.folder), self.folder / "grid").document["action"]["choices"]
+        found = [(choice["name"], choice["unit"], choice["value"], choice["box"]) for choice in choices]
+        expected = [("torque -2", "N m", 0, [-2.0]), ("torque 0", "N m", 1, [0.0]), ("torque 2", "N m", 2, [2.0])]
+        self.assertEqual(found, expected)
+
     def test_a_file_that_was_changed_does_not_pass(self):
         model = random_model("Hopper-v5", state=HOPPER_STATE)
         export(saved(model, self.folder), self.folder)
@@ -225,7 +271,7 @@ class CommandTest(FolderCase):
         with np.errstate(all="ignore"):
             status, out, _ = run(saved(model, self.folder), "--out", self.folder / "to")
         self.assertEqual(status, 1)
-        self.assertIn("FAIL, do not use these files", out)
+        self.assertIn("FAIL           do not use these files", out)
         document = json.loads((self.folder / "to" / "policy.json").read_text())
         self.assertFalse(document["parity"]["has_passed"])
 

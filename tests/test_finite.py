@@ -117,8 +117,8 @@ class WordsTest(unittest.TestCase):
         self.assertEqual(bad._replace(name="cfrc_ext[3]").words(8), f"{expected} (cfrc_ext[3])")
 
     def test_the_state_of_a_simulation_says_where_it_was_seen(self):
-        bad = NotFinite(SIMULATION_STATE, 1, 4, 2, "nan", "qpos[2] of joint rooty")
-        expected = "the simulation state of environment 1 is nan in step 4 of the rollout: qpos[2] of joint rooty"
+        bad = NotFinite(SIMULATION_STATE, 1, 4, 2, "nan", "qpos[2] (rooty.angle)")
+        expected = "the simulation state of environment 1 is nan in step 4 of the rollout: qpos[2] (rooty.angle)"
         self.assertEqual(bad.words(), f"{expected}; seen in the observation, column 2")
         self.assertEqual(bad._replace(column=None).words(), f"{expected}; seen in the reward")
 

@@ -22,13 +22,13 @@ LAYERS = [
         "learners",
         "models parity trajectory warm_start learner_kind",
         "ppo ppo_torch ppo_cuda ppo_numpy disco actor actor_pool distributed checkpoint metrics run_folder",
-        "policy numpy_policy ppo_workers ppo_epoch",
-        "finite env_insight ppo_gradient networks rendering rollout annotate episodes step_loop",
+        "policy numpy_policy convolution ppo_workers ppo_epoch",
+        "finite env_insight ppo_gradient networks drawing rendering rollout annotate episodes",
         "envs env_columns catch gymnasium_env mujoco_env mujoco_columns mujoco_tasks mujoco_v4 mujoco_v5 mujoco_parts "
-        "mujoco_physics mujoco_clock",
-        "anomalies events processes siblings stopping env_spaces env_state env_errors",
+        "mujoco_physics mujoco_clock mixed_env discrete_actions",
+        "anomalies events processes siblings stopping env_spaces env_state env_errors step_loop",
         "report comparison run_charts page charts run_files tensorboard_pages versions",
-        "gae moments distributions scores seeding config topology protocols run_policy __init__",
+        "gae moments distributions scores seeding text config topology protocols run_policy __init__",
     )
 ]
 DISCO_LAYERS = [  # the same inside the subpackage
@@ -60,8 +60,8 @@ THIRD_PARTY_OWNERS = {
     "onnxruntime": {"export"},
     "onnxscript": {"export"},
     "stable_baselines3": {"sb3_run"},
-    "imageio_ffmpeg": {"rendering"},
-    "PIL": {"rendering"},
+    "imageio_ffmpeg": {"drawing"},
+    "PIL": {"drawing"},
     "matplotlib": {"compare"},
 }
 ALWAYS_TYPED = {"torch", "numpy", "gymnasium", "yaml", "PIL"}  # installed with the project, and mypy reads their types

@@ -67,6 +67,7 @@ class RefusalTest(unittest.TestCase):
     def test_continuous_actions_with_the_reason(self):
         line = self.complaint(env_id="tests.fixtures:Echo-v0")
         self.assertRegex(line, "disco needs discrete actions, tests.fixtures:Echo-v0 has 1 continuous: the rule reads")
+        self.assertIn("discretize_actions: 3 makes choices of a few dimensions", line)
         self.assertNotIn("\n", line)
 
     def test_missing_weights_with_how_to_get_them(self):
@@ -203,6 +204,83 @@ class RunTest(DiscoFolderTestCase):
         text = plan_text(prepare(self.settings(), environ={}))
         self.assertIn(f"12x9 relu, {SPEC.num_parameters:,} parameters", text)
         self.assertIn("1 x 4 trajectories of the last 10, 7 steps each, by torch, cores: 1", text)
+
+
+@needs_weights
+class OtherTasksTest(DiscoFolderTestCase):
+    """A task with a Box action, made discrete, and two tasks at once."""
+
+    def trained_on(self, name, *words):
+        home = self.trained(name, "total_env_steps=112", "eval_interval=0", *words)
+        rows = read_csv(home / "metrics.csv")
+        self.assertEqual(numbers(rows, "train/gradient_steps")[-1], 1.0)
+        return home, rows
+
+    def test_a_box_action_is_a_choice_where_that_is_asked_for(self):
+        home, _ = self.trained_on("box", "env_id=Pendulum-v1", "discretize_actions=3", "max_episode_steps=20")
+        model = load_model(home)
+        self.assertEqual((model.network.head, model.network.action_size), ("categorical", 3))
+        self.assertEqual(model.env_arguments["discretize_actions"], 3)
+
+    def test_one_agent_is_trained_on_two_tasks(self):
+        words = "env_id=ddp_ppo.catch:Catch-v0, tests.fixtures:ShortCatch-v0"
+        _, rows = self.trained_on("both", words)
+        for name in ("ddp_ppo.catch:Catch-v0", "tests.fixtures:ShortCatch-v0"):
+            self.assertIn(numbers(rows, f"reward/episode_return/{name}")[-1], (-1.0, 0.0, 1.0))
+
+
+IMAGE = """
+env_id: ddp_ppo.catch:Catch-v0
+env_kwargs: {is_image: true}
+device: cpu
+num_actors: 1
+envs_per_actor: 2
+rollout_length: 7
+total_env_steps: 140
+minibatch_size: 14
+num_epochs: 2
+hidden_sizes: [12]
+conv_channels: [4, 5]
+normalize_obs: false
+eval_interval: 5
+eval_episodes: 2
+checkpoint_interval: 5
+"""
+
+
+class ImageTest(FolderTestCase):
+    """Convolutions in front of either learner: training, going on, and what is made of the model."""
+
+    def look(self, name, text):
+        path = self.config(name, text)
+        for words in ((), ("total_env_steps=70",), ("resume=auto",)):
+            run = "parts" if words else "whole"
+            succeeded(self.start(path, f"run_name={run}", "learning_rate_schedule=constant", *words))
+        whole, parts = (self.work / "output" / f"{name}-{run}" for run in ("whole", "parts"))
+        self.assertEqual(differences(last_checkpoint(whole), last_checkpoint(parts)), [])
+        for place in (whole / "model.pt", max((whole / "checkpoints").iterdir())):
+            model = load_model(place)
+            self.assertEqual((model.network.conv_channels, model.network.image), ((4, 5), (8, 8, 1)))
+            self.assertEqual(model.env.image, (8, 8, 1))
+        program = Program("-m", "ddp_ppo", "evaluate", whole, folder=self.work)
+        self.addCleanup(program.__exit__)
+        self.assertIn("the same to the last bit", succeeded(program).out)
+
+    def test_ppo(self):
+        self.look("ppo", IMAGE)
+
+    @needs_weights
+    def test_disco(self):
+        text = IMAGE.replace("minibatch_size: 14\nnum_epochs: 2\n", "disco_batch_size: 4\ndisco_replay_capacity: 10\n")
+        self.look("disco", f"{text}learner: disco\ndisco_weights: {WEIGHTS}\nlearner_threads: 1\n")
+
+    def test_its_gradient_steps_are_torch_s(self):
+        settings = {"env_id": "ddp_ppo.catch:Catch-v0", "env_kwargs": {"is_image": True}, "conv_channels": (4,)}
+        text = plan_text(prepare(Config(device="cpu", **settings), environ={}))
+        self.assertIn("convolutions 4, 64x64 tanh", text)
+        self.assertIn("gradient steps a round, by torch", text)
+        flat = prepare(Config(device="cpu", **{**settings, "conv_channels": ()}), environ={})
+        self.assertIn("images [8, 8, 1] are flattened for an MLP; conv_channels: [16, 32]", "".join(flat.notes))
 
 
 @needs_weights

@@ -8,7 +8,7 @@ import torch
 
 from ddp_ppo.checkpoint import CheckpointError, save_model
 from ddp_ppo.config import Config
-from ddp_ppo.models import load_model, numpy_policy
+from ddp_ppo.models import acting_policy, load_model
 from ddp_ppo.networks import from_named
 from ddp_ppo.plan import env_arguments
 from tests.process import TINY, FolderTestCase
@@ -95,7 +95,7 @@ class RunTest(FolderTestCase):
         actor.load_state_dict(content["actor"])
         scaled = (obs - state["mean"]) / np.sqrt(state["var"] + 1e-8)
         logits = actor(torch.from_numpy(scaled.astype(np.float32)).clamp(-10, 10)).detach()
-        choices = numpy_policy(model, 100).mode(obs).tolist()
+        choices = acting_policy(model, 100).mode(obs).tolist()
         self.assertEqual(choices, logits.argmax(-1).tolist())
         self.assertEqual(set(choices), {0, 1})
 

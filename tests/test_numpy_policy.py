@@ -155,6 +155,13 @@ class NormalizerTest(unittest.TestCase):
     def test_no_state_is_the_identity(self):
         self.assertEqual(normalized(None, -1e6, 0.5, 1e6), [-1e6, 0.5, 1e6])
 
+    def test_a_scale_counts_until_there_is_a_state(self):
+        normalizer = Normalizer(1, scale=0.5)
+        state = {"mean": np.zeros(1), "var": np.array([16.0]), "count": 1.0}
+        for each, expected in ((None, 0.5), (state, 0.25), (None, 0.5)):
+            normalizer.load(each)
+            self.assertAlmostEqual(float(normalizer.inv_std[0]), expected)
+
     def test_before_any_statistics_only_the_clip_acts(self):  # C7, O-24
         self.assertEqual(normalized(empty_rms_state(1), -1e6, 0.5, 11.0), [-10.0, 0.5, 10.0])
 

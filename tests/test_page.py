@@ -5,7 +5,7 @@ import unittest
 from html.parser import HTMLParser
 
 from ddp_ppo.charts import Chart, Series
-from ddp_ppo.page import Html, charts_html, details, heading, media, page, table, tiles
+from ddp_ppo.page import Html, charts_html, details, heading, link, media, page, table, tiles
 from tests.process import FolderTestCase
 
 VOID = {"meta", "img", "br"}
@@ -56,6 +56,10 @@ class PageTest(unittest.TestCase):
         self.assertIn("prefers-color-scheme: dark", text)
         self.assertIn('name="viewport" content="width=device-width', text)
 
+    def test_only_a_long_table_scrolls_by_itself(self):
+        short, long = (table((), [("a", "b")] * count) for count in (20, 21))
+        self.assertEqual([text.count('class="card long"') for text in (short, long)], [0, 1])
+
     def test_cells_are_escaped_unless_they_are_html(self):
         text = table(("name", "value"), [("<a>", Html("<code>1</code>")), ("b", 2.5)])
         self.assertIn("<td>&lt;a&gt;</td>", text)
@@ -71,14 +75,14 @@ class MediaTest(FolderTestCase):
         path = self.folder / "play" / "a<b.gif"
         path.parent.mkdir()
         path.write_bytes(b"GIF89a")
-        inside = media(path, self.folder, is_inside=True)
-        self.assertIn(f"data:image/gif;base64,{base64.b64encode(b'GIF89a').decode()}", inside)
-        self.assertIn('href="play/a&lt;b.gif"', media(path, self.folder, is_inside=False))
+        self.assertIn(f"data:image/gif;base64,{base64.b64encode(b'GIF89a').decode()}", media(path))
+        self.assertIn('src="play/a&lt;b.gif"', media(path, "play/a<b.gif"))
+        self.assertIn('<a href="play/a&lt;b.gif">play/a&lt;b.gif</a>, 0.0 MB', link(path, self.folder))
 
     def test_a_video_plays_in_the_page(self):
         path = self.folder / "a.mp4"
         path.write_bytes(b"0")
-        self.assertTrue(media(path, self.folder, is_inside=True).startswith('<video src="data:video/mp4;base64,MA=="'))
+        self.assertTrue(media(path).startswith('<video src="data:video/mp4;base64,MA=="'))
 
 
 if __name__ == "__main__":

@@ -29,11 +29,21 @@ from tests.fixtures import Watched, random_parameters
 HOPPER_STATE = {"mean": np.linspace(-1, 2, 11), "var": np.array([0.0, *np.geomspace(0.01, 9.0, 10)]), "count": 9.0}
 
 
-def random_model(env_id, *, hidden_sizes=(8,), activation="tanh", state=None, path="m.pt", **env_kwargs):
+def random_model(
+    env_id,
+    *,
+    hidden_sizes=(8,),
+    activation="tanh",
+    conv_channels=(),
+    state=None,
+    path="m.pt",
+    discretize_actions=None,
+    **env_kwargs,
+):
     """A policy with outputs of order 1 in this environment."""
-    arguments = env_arguments(Config(env_id=env_id, env_kwargs=env_kwargs))
+    arguments = env_arguments(Config(env_id=env_id, env_kwargs=env_kwargs, discretize_actions=discretize_actions))
     env = describe_env(**arguments)
-    network = NetworkSpec.for_env(env, hidden_sizes, activation)
+    network = NetworkSpec.for_env(env, hidden_sizes, activation, conv_channels)
     return Model(Path(path), "random", network, env, arguments, random_parameters(network), state, {"seed": 3})
 
 

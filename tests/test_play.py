@@ -82,7 +82,7 @@ class PlayTest(FolderTestCase):
         self.assertEqual(events.Tags()["images"], ["play/episode_1"])
         image = events.Images("play/episode_1")[-1]
         self.assertEqual(image.encoded_image_string, one.film.still.read_bytes())
-        self.assertEqual((image.step, image.width, image.height), (load_model(self.painter).info["env_steps"], 36, 4))
+        self.assertEqual((image.step, image.width, image.height), (load_model(self.painter).info["env_steps"], 18, 8))
 
     def test_an_earlier_episode_s_video_does_not_stay(self):
         (one,) = self.played(self.painter)

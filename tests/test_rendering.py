@@ -16,8 +16,9 @@ from unittest.mock import patch
 import numpy as np
 from PIL import Image, ImageSequence
 
-from ddp_ppo import rendering
-from ddp_ppo.rendering import Film, RenderError, Scene, film, has_display, show
+from ddp_ppo import drawing, rendering
+from ddp_ppo.drawing import Film, Scene
+from ddp_ppo.rendering import RenderError, film, has_display, show
 from tests.drawing import GREY_OF_A_STEP, HEIGHT, WIDTH
 
 NUM_STEPS = 30
@@ -67,17 +68,17 @@ class VideoTest(RenderingTestCase):
         self.assertEqual(sum(duration for duration, _ in frames), 16 * 40)
 
     def test_times_that_are_no_hundredths_of_a_second_add_up_to_the_true_time(self):
-        durations = rendering._durations(67, 67 / 3)
+        durations = drawing.frame_durations(67, 67 / 3)
         self.assertEqual(set(durations), {40, 50})
         self.assertEqual(sum(durations), 3000)
 
-    def test_the_still_has_six_states_side_by_side_from_first_to_last(self):
+    def test_the_still_has_two_rows_of_three_states_from_first_to_last(self):
         made = film(painted(), self.gif, max_fps=50.0)
         with Image.open(made.still) as still:
             pixels = np.asarray(still.convert("RGB"))
-        self.assertEqual(pixels.shape, (HEIGHT // 2, 6 * WIDTH // 2, 3))
-        shown = [2 * number for number in (0, 3, 6, 9, 12, 15)]
-        self.assertEqual(pixels[0, :: WIDTH // 2, 0].tolist(), [GREY_OF_A_STEP * step for step in shown])
+        self.assertEqual(pixels.shape, (2 * HEIGHT // 2, 3 * WIDTH // 2, 3))
+        shown = GREY_OF_A_STEP * np.array([[0, 6, 12], [18, 24, 30]])
+        np.testing.assert_array_equal(pixels[:: HEIGHT // 2, :: WIDTH // 2, 0], shown)
 
     @unittest.skipUnless(find_spec("imageio_ffmpeg"), "imageio-ffmpeg is not installed")
     def test_an_mp4_shows_every_state(self):
@@ -96,6 +97,11 @@ class VideoTest(RenderingTestCase):
     def test_an_asked_for_rate_is_not_exceeded(self):
         made = film(painted(), self.gif, max_fps=20.0)
         self.assertEqual((made.num_pictures, made.fps), (11, 50 / 3))
+
+    def test_choices_of_a_grid_are_drawn_as_the_actions_that_they_stand_for(self):
+        act = np.tile([0, 1], 5)
+        env = {"env_id": "tests.drawing:Painter-v0", "discretize_actions": 2}
+        self.assertEqual(film(Scene(env, 7, act, np.where(act == 0, -1.0, 1.0)), self.gif).drift, 0.0)
 
     def test_a_task_that_its_seed_does_not_repeat_is_found_out(self):
         self.assertGreater(film(painted(env_id="tests.drawing:Moody-v0"), self.gif).drift, 1.0)
@@ -120,6 +126,10 @@ class FailureTest(RenderingTestCase):
     def test_a_class_of_one_s_own(self):
         scene = painted(env_id="tests.drawing:Painter")
         self.assertIn("tests.drawing:Painter is no Gymnasium environment", self.reason(scene))
+
+    def test_an_environment_that_does_not_draw(self):
+        scene = painted(env_id="tests.fixtures:Count-v0")
+        self.assertEqual(self.reason(scene), "tests.fixtures:Count-v0 takes no render_mode, so nothing draws it")
 
     def test_a_package_that_is_missing_is_named(self):
         if find_spec("pygame"):
@@ -146,7 +156,9 @@ class MujocoTest(RenderingTestCase):
         self.assertIn(made.backend, ("egl", "osmesa", "glfw"))
         with Image.open(made.still) as still:
             pixels = np.asarray(still.convert("RGB")).astype(int)
-        self.assertEqual(pixels.shape, (160, 5 * 240, 3))  # five states, so no sixth picture
+        self.assertEqual(pixels.shape, (2 * 160, 3 * 240, 3))
+        self.assertTrue((pixels[160:, 480:] == 255).all(), "five states, so no sixth picture")
+        pixels = pixels[:160]
         red, _, blue = np.moveaxis(pixels, -1, 0)
         self.assertTrue((red - blue > 60).any(), "nothing has the colour of the robot")
         self.assertTrue((pixels[-20:].max(axis=-1) < 20).any() and (pixels[-20:].min(axis=-1) > 150).any(), "no floor")

@@ -10,19 +10,20 @@ from pathlib import Path
 from ddp_ppo.config import Config
 from ddp_ppo.report import duration, record, report_or_warn, verdicts, write_report
 from ddp_ppo.run_files import read_run
+from tests.browser import BROWSER, Browser
 from tests.process import ROOT, TINY, FolderTestCase, succeeded
 from tests.runs import write_run
 
-BROWSERS = ("chromium-headless-shell", "chromium", "chromium-browser", "google-chrome")
-BROWSER = next(filter(None, map(shutil.which, BROWSERS)), None)
 CONFIG = Config(num_actors=2, envs_per_actor=2, rollout_length=16, total_env_steps=192, eval_episodes=2, seed=3)
 METRICS = {"eval/return_mean": [None, 20.0, 15.0], "train/gradient_steps": [4.0, 4.0, 4.0]}
 EVENT = {"time": "t", "round": 2, "event": "anomaly", "rule": "kl_jump", "seen": "KL <1>", "advice": "less"}
 EPISODES = "model,round,actions,return\nx/model_best,2,deterministic,19.0\nx/model_best,2,deterministic,21.0\n"
-HOVER = """<script>
-const svg = document.querySelector(".chart svg"), box = svg.getBoundingClientRect();
-svg.dispatchEvent(new PointerEvent("pointermove", {clientX: box.left + box.width / 2, clientY: box.top + 20}));
-</script>"""
+# The pointer in the middle of the first chart; then what is said to be there.
+HOVER = """(() => {
+  const svg = document.querySelector(".chart svg"), box = svg.getBoundingClientRect();
+  svg.dispatchEvent(new PointerEvent("pointermove", {clientX: box.left + box.width / 2, clientY: box.top + 20}));
+  return document.querySelector(".chart output").textContent;
+})()"""
 
 
 class ReportTest(FolderTestCase):
@@ -99,7 +100,8 @@ class ReportTest(FolderTestCase):
         text = path.read_text()
         self.assertLess(path.stat().st_size, 3_000_000)
         self.assertEqual((text.count("<video"), text.count("<img")), (1, 1))  # the still of b
-        self.assertIn('href="play/c.gif"', text)
+        for name in ("play/b.mp4", "play/c.gif"):
+            self.assertIn(f'href="{name}"', text)
 
     def test_a_run_of_many_rounds_stays_below_3_megabytes(self):
         rounds = 20_000
@@ -184,19 +186,19 @@ class RunTest(FolderTestCase):
 
     @unittest.skipUnless(BROWSER, "no Chromium is installed")
     def test_a_browser_shows_the_values_under_the_cursor(self):
-        page = self.folder / "hover.html"
-        page.write_text(self.report.read_text().replace("</body>", f"{HOVER}</body>"))
-        words = [
-            "--headless",
-            "--no-sandbox",
-            "--disable-gpu",
-            "--virtual-time-budget=2000",
-            "--dump-dom",
-            page.as_uri(),
-        ]
-        done = subprocess.run([BROWSER, *words], capture_output=True, text=True, timeout=60)
-        self.assertIn("<output>at ", done.stdout, done.stderr[-500:])
-        self.assertIn("visibility: visible", done.stdout)
+        with Browser(1200, 900) as browser:
+            browser.open(self.report.as_uri())
+            browser.wait_for("document.readyState === 'complete'")
+            self.assertRegex(browser.value(HOVER), r"^at \d+$")
+            self.assertEqual(browser.value("document.querySelector('.chart .cursor').style.visibility"), "visible")
+
+    @unittest.skipUnless(BROWSER, "no Chromium is installed")
+    def test_no_page_is_wider_than_a_phone(self):
+        with Browser(390, 844) as browser:
+            browser.open(self.report.as_uri())
+            browser.wait_for("document.readyState === 'complete'")
+            browser.value("document.querySelectorAll('details').forEach(one => one.open = true)")
+            self.assertLessEqual(browser.value("document.documentElement.scrollWidth"), browser.value("innerWidth"))
 
 
 if __name__ == "__main__":

@@ -51,8 +51,8 @@ class RunChartsTest(FolderTestCase):
         self.assertEqual((chart.moments, chart.marks), ([192.0], [(0.02, "target_kl 0.02")]))
 
     def test_the_parts_of_a_round_are_shares_of_it(self):
-        sample, _, _, train, *_ = self.charts(time_charts)["Parts of a round"].series
-        self.assertEqual((sample.label, train.label), ("sample, %", "train, %"))
+        sample, _, _, train, *_ = self.charts(time_charts)["Parts of a round, %"].series
+        self.assertEqual((sample.label, train.label), ("sample", "train"))
         self.assertEqual(sample.y, [75.0, 50.0, 25.0, 0.0])
         self.assertEqual(train.y, [25.0, 50.0, 75.0, 100.0])
 
@@ -65,12 +65,12 @@ class RunChartsTest(FolderTestCase):
         drawn = [chart.title for kind in kinds for chart in kind(self.run_read) if chart_html(chart)]
         terms = "Terms of the reward, mean of a step"
         health = ["KL divergence", "Value loss", "Policy loss"]
-        self.assertEqual(drawn, ["Return", terms, *health, "Parts of a round", "of/tomorrow"])
+        self.assertEqual(drawn, ["Return", terms, *health, "Parts of a round, %", "of/tomorrow"])
 
     def test_a_long_run_has_as_many_points_as_can_be_seen(self):
         metrics = {name: [1.0] * 5000 for name in ("time/sample_seconds", "time/train_seconds")}
         self.run_read = read_run(write_run(self.folder / "long", CONFIG, metrics))
-        series = self.charts(time_charts)["Parts of a round"].series
+        series = self.charts(time_charts)["Parts of a round, %"].series
         self.assertEqual({len(one.x) for one in series}, {120})
         self.assertEqual(series[0].x[-1], 64.0 * 5000)
 

@@ -91,7 +91,7 @@ class ArithmeticTest(unittest.TestCase):
 
     def test_the_text_names_the_settings_to_write(self):
         text = scale_up_text(self.scaled("4x", "updates"))
-        self.assertIn("updates kept; write envs_per_actor=32 minibatch_size=256", text)
+        self.assertIn("write          envs_per_actor=32 minibatch_size=256   (updates kept)", text)
         self.assertRegex(text, r"transitions a round +2,048 +8,192")
 
 

@@ -5,7 +5,6 @@ import subprocess
 import sys
 import tempfile
 import unittest
-from importlib.util import find_spec
 
 from tensorboard.backend.event_processing.event_accumulator import EventAccumulator
 from tensorboard.plugins.custom_scalar.layout_pb2 import Layout
@@ -82,7 +81,6 @@ class PagesTest(PagesTestCase):
 
 
 @unittest.skipUnless(BROWSER, "no Chromium is installed")
-@unittest.skipUnless(find_spec("websockets"), "websockets is not installed")
 class BrowserTest(PagesTestCase):
     def test_tensorboard_shows_the_questions_and_draws_their_curves(self):
         with tempfile.TemporaryFile("w+") as output, Browser(1400, 1000) as browser:

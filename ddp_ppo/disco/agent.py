@@ -1,15 +1,14 @@
-"""The agent that DiscoRL trains: an MLP torso with policy and y, and an action model with z, auxiliary policy and q.
+"""The agent that DiscoRL trains: a torso with policy and y, and an action model with z, auxiliary policy and q.
 
 The action model takes one LSTM step from the observation's root state for each action on its own. All parameters are
 one flat float32 vector, so that averaging and Adam see one tensor. Acting needs no more than torso and policy, which
-are an MLP policy of the rest of the package. Source: Oh et al. 2025; initialisation as published.
+are a policy of the rest of the package. Source: Oh et al. 2025; initialisation as published.
 
 Shapes: N rows (observations), D observation size, A actions, H units of the action model, P parameters.
 """
 
 from __future__ import annotations
 
-import itertools
 import math
 from dataclasses import dataclass
 from functools import cached_property
@@ -21,6 +20,7 @@ from numpy.typing import NDArray
 from torch import Tensor
 from torch.nn import functional
 
+from ddp_ppo.convolution import convolved
 from ddp_ppo.disco.batch import NUM_PREDICTIONS, Heads, TakenHeads
 from ddp_ppo.disco.lstm import lstm_step
 from ddp_ppo.disco.values import NUM_BINS
@@ -41,6 +41,7 @@ class AgentSpec:
         hidden_sizes: units of the torso's layers, at least one; no activation follows the last one.
         model_size: H.
         head_size: hidden units of each of the heads z, aux_pi and q.
+        conv_channels, image, obs_scale: as in `NetworkSpec`; the convolutions are the torso's first layers.
     """
 
     obs_size: int
@@ -48,13 +49,17 @@ class AgentSpec:
     hidden_sizes: tuple[int, ...] = (512, 512)
     model_size: int = 128
     head_size: int = 128
+    conv_channels: tuple[int, ...] = ()
+    image: tuple[int, ...] = ()
+    obs_scale: float = 1.0
 
     @cached_property
     def layers(self) -> dict[str, Layer]:
         """Name -> layer, in the order of the flat vector; the torso comes first: torso.0, torso.1 and so on."""
-        widths = (self.obs_size, *self.hidden_sizes)
-        shapes = {f"torso.{depth}": pair for depth, pair in enumerate(itertools.pairwise(widths))}
-        embedding, model, head = widths[-1], self.model_size, self.head_size
+        *hidden, output = self.acting_network.trunk("actor")
+        embedding, model, head = self.hidden_sizes[-1], self.model_size, self.head_size
+        torso = [*((layer.inputs, layer.outputs) for layer in hidden), (output.inputs, embedding)]
+        shapes = {f"torso.{depth}": pair for depth, pair in enumerate(torso)}
         shapes |= {
             "logits": (embedding, self.action_size),
             "y": (embedding, NUM_PREDICTIONS),
@@ -75,10 +80,11 @@ class AgentSpec:
         """P."""
         return sum(layer.size for layer in self.layers.values())
 
-    @property
+    @cached_property
     def acting_network(self) -> NetworkSpec:
-        """The MLP policy that acts as this agent does."""
-        return NetworkSpec(self.obs_size, "categorical", self.action_size, self.hidden_sizes[:-1], "relu")
+        """The policy that acts as this agent does."""
+        seen = (self.conv_channels, self.image, self.obs_scale)
+        return NetworkSpec(self.obs_size, "categorical", self.action_size, self.hidden_sizes[:-1], "relu", *seen)
 
 
 def initial_parameters(spec: AgentSpec, generator: np.random.Generator) -> FloatArray:
@@ -141,8 +147,9 @@ class Agent:
     def embed(self, obs: Tensor) -> Embedding:
         """Everything that does not depend on an action, of observations [N, D]."""
         *hidden, last = (name for name in self._layers if name.startswith("torso"))
-        x = obs
-        for name in hidden:
+        num_convolutions = len(self.spec.conv_channels)
+        x = convolved(self.spec.acting_network, obs, [self._layers[name] for name in hidden[:num_convolutions]])
+        for name in hidden[num_convolutions:]:
             x = self._linear(name, x).relu()
         x = self._linear(last, x)
         cell = self._linear("root", x)

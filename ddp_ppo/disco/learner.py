@@ -170,8 +170,8 @@ class DiscoLearner:
             return torch.stack([total.detach(), *means, entropy, values.q_value.mean(), values.q_td.mean(), grad_norm])
 
     def set_obs_rms_state(self, state: RmsState | None) -> None:
-        """Normalises all observations, replayed ones too, with these statistics; None is the identity."""
-        normalizer = Normalizer(self.agent.spec.obs_size)
+        """Normalises all observations, replayed ones too, with these statistics; None is the agent's scale alone."""
+        normalizer = Normalizer(self.agent.spec.obs_size, scale=self.agent.spec.obs_scale)
         normalizer.load(state)
         self._obs_mean = torch.from_numpy(normalizer.mean).to(self._meta.device)
         self._obs_inv_std = torch.from_numpy(normalizer.inv_std).to(self._meta.device)

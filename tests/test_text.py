@@ -1,0 +1,34 @@
+"""Tables are aligned, entries stay within the width and lose no word."""
+
+import unittest
+
+from ddp_ppo.text import WIDTH, entry, table
+
+
+class TextTest(unittest.TestCase):
+    def test_names_are_to_the_left_and_figures_to_the_right(self):
+        self.assertEqual(
+            table([["run", "IQM"], ["a-long-one", "3.5"], ["b", "12"]]),
+            "run         IQM\na-long-one  3.5\nb            12",
+        )
+
+    def test_no_line_ends_with_spaces(self):
+        self.assertEqual(table([["a", "name"], ["b", "c"]], num_left=2), "a  name\nb  c")
+
+    def test_a_short_entry_is_one_line(self):
+        self.assertEqual(entry("note", "all is well"), "note           all is well")
+
+    def test_a_long_entry_goes_on_below_its_words(self):
+        words = " ".join(f"word{i}" for i in range(60))
+        lines = entry("note", words).splitlines()
+        self.assertLessEqual(max(map(len, lines)), WIDTH)
+        self.assertEqual({line[:15].strip() for line in lines[1:]}, {""})
+        self.assertEqual(" ".join(line[15:] for line in lines), words)
+
+    def test_line_breaks_stay_and_a_word_that_is_too_long_is_kept_whole(self):
+        path = "/x" * 100
+        self.assertEqual(entry("a", f"one\n{path}", name_width=3), f"a  one\n   {path}")
+
+
+if __name__ == "__main__":
+    unittest.main()
