@@ -44,6 +44,7 @@ NOT_RUN = {
     r".*tensorboard --logdir": "a server that runs until it is stopped: test_tensorboard_pages",
     r"torchrun --standalone --nproc_per_node=8": "eight GPUs",
     r"\./run\.sh train .*--nproc 8": "eight GPUs",
+    r"\./run\.sh configs/multi_gpu": "eight GPUs",
     r"sbatch": "a Slurm cluster; test_scripts runs the scripts with stand-ins for its programs",
     r"\./run\.sh disco-weights": "downloads; test_disco_weights does so from a server of its own",
     r"python bench/": "measures for minutes: test_bench, test_bench_scaling",
@@ -107,7 +108,8 @@ class Command(NamedTuple):
         """The words of the Python processes that another program would start, all at once."""
         program, *words = shlex.split(self.text)
         if program != "torchrun":
-            return [[*words, "--trials", "1", "--seeds", "1", *TINY] if "scripts/tune.py" in words else words]
+            few = {"scripts/tune.py": ["--trials", "1", "--seeds", "1", *TINY], "sweep.py": [*TINY]}
+            return [[*words, *few.get(words[0], [])]]
         port = f"--rdzv_endpoint=localhost:{free_port()}"
         words = [port if word.startswith("--rdzv_endpoint") else word for word in words]
         return [["-m", "torch.distributed.run", *words, *TINY]] * (2 if "--nnodes=2" in words else 1)
@@ -124,6 +126,7 @@ def shortened(words: list[str]) -> list[str]:
     words = [few.get(before, word) for before, word in zip(["", *words], words, strict=False)]
     words += ["--steps", "20"] if words[0] == "play" and "--steps" not in words else []
     extra = {"train": TINY, "check": QUICK, "bench": QUICK}.get(words[0], ())
+    extra += ("num_actors=1",) if words[0] == "train" and not any("num_gpus" in word for word in words) else ()
     if any("points:Points" in word for word in words):  # keeps its own time
         extra = tuple(word for word in extra if not word.startswith("max_episode_steps"))
     end = next((index for index, word in enumerate(words) if word.startswith("--")), len(words))
