@@ -7,6 +7,6 @@ Spawned actors import this file again as their main module, so its top level imp
 import sys
 
 if __name__ == "__main__":
-    from ddp_ppo.__main__ import main
+    from ddp_ppo.__main__ import command_line
 
-    sys.exit(main(["train", *sys.argv[1:]]))
+    command_line(["train", *sys.argv[1:]])

@@ -6,12 +6,16 @@ Spawned actors import this file again, so its top level imports nothing but the 
 from __future__ import annotations
 
 import argparse
+import contextlib
 import json
+import multiprocessing
 import os
 import sys
+import threading
+import traceback
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any
+from typing import Any, NoReturn
 
 _BLAS_THREADS = ("OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS")
 EXIT_USER_ERROR = 2
@@ -22,12 +26,32 @@ def main(arguments: list[str] | None = None) -> int:
     """Runs one command.
 
     Returns:
-        the exit status: 0 done, 1 a process of the run failed, 2 a mistake of the user, 130 / 143 after INT / TERM.
+        the exit status: 0 done, 1 a process of the run failed, 2 a mistake of the user; 129, 130, 143 after HUP, INT,
+        TERM.
     """
     parser = _parser()
     options = parser.parse_args(sys.argv[1:] if arguments is None else arguments)
     command: Callable[[argparse.Namespace], int] = options.run
     return command(options)
+
+
+def command_line(arguments: list[str] | None = None) -> NoReturn:
+    """`main` as the whole program: it ends with its command, whatever an environment has left running in it."""
+    try:
+        status = main(arguments)
+    except Exception:
+        traceback.print_exc()
+        status = EXIT_FAILURE
+    children = multiprocessing.active_children()
+    own = (threading.main_thread(), threading.current_thread())
+    if children or not all(thread.daemon or thread in own for thread in threading.enumerate()):
+        for child in children:
+            child.kill()
+        for stream in filter(None, (sys.stdout, sys.stderr)):
+            with contextlib.suppress(OSError, ValueError):  # nobody reads it any more
+                stream.flush()
+        os._exit(status)  # Python would wait for them
+    sys.exit(status)
 
 
 def _parser() -> argparse.ArgumentParser:
@@ -285,13 +309,14 @@ def _run_training(options: argparse.Namespace) -> int:
         die_with_agent(os.environ)
     _require_writable_json(options)
     config = load_config(options.config, options.overrides)
+    from ddp_ppo.metrics import Console
     from ddp_ppo.trainer import train
 
     result = train(config, environ=dict(os.environ))
     if result.folder is None:
         return 128 + result.stop_signal if result.stop_signal else 0
     _write_json(options, {**vars(result), "folder": str(result.folder)})
-    print(_closing_words(result, config), flush=True)
+    Console().say(_closing_words(result, config))
     return 128 + result.stop_signal if result.stop_signal else 0
 
 
@@ -299,9 +324,11 @@ def _closing_words(result: Any, config: Any) -> str:
     output = result.folder.parent
     ending = "stopped by a signal" if result.stop_signal else "done"
     lines = [f"{ending}: {result.rounds} rounds, {result.env_steps:,} environment steps"]
+    models = [output / f"model_{config.name}{which}.pt" for which in ("", "_best")]
     if result.eval_return == result.eval_return:
-        lines[0] += f", evaluation return {result.eval_return:.1f} (best {result.best_return:.1f})"
-        lines.append(f"  models       {output / f'model_{config.name}.pt'}, {output / f'model_{config.name}_best.pt'}")
+        best = f"{result.best_return:.1f}" if result.best_return == result.best_return else "not written"
+        lines[0] += f", evaluation return {result.eval_return:.1f} (best {best})"
+        lines.append(f"  models       {', '.join(str(path) for path in models if path.exists()) or 'none'}")
         if config.solved_return is not None:
             verdict = "reached" if result.best_return >= config.solved_return else "not reached"
             lines.append(f"  standard     solved_return {config.solved_return:g}: {verdict}")
@@ -406,7 +433,8 @@ def _guarded(run: Callable[[], int]) -> int:
         if status is None:
             raise
         if status == EXIT_FAILURE or not _is_another_rank():  # every rank of a machine finds the same mistake
-            print(f"ddp-ppo: {error}", file=sys.stderr, flush=True)
+            with contextlib.suppress(OSError):  # the terminal has gone
+                print(f"ddp-ppo: {error}", file=sys.stderr, flush=True)
         return status
 
 
@@ -447,4 +475,4 @@ def _write_json(options: argparse.Namespace, result: dict[str, Any]) -> None:
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    command_line()

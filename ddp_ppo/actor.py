@@ -8,7 +8,9 @@ Shapes: T rollout_length, B environments of the learner, K environments of this 
 
 from __future__ import annotations
 
+import contextlib
 import importlib
+import os
 import random
 import signal
 import time
@@ -21,7 +23,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ddp_ppo.annotate import REWARD_CLIP, Discounting
+from ddp_ppo.env_errors import printable, text_of
 from ddp_ppo.env_insight import first_overlap, names_of
+from ddp_ppo.env_state import require_plain
 from ddp_ppo.envs import make_batch_env
 from ddp_ppo.episodes import EVAL_BLOCK, Episode, run_block
 from ddp_ppo.finite import (
@@ -35,7 +39,7 @@ from ddp_ppo.finite import (
 from ddp_ppo.gae import accumulate_backwards
 from ddp_ppo.moments import RmsState, compute_batch_moments
 from ddp_ppo.networks import NetworkSpec
-from ddp_ppo.processes import die_with_parent
+from ddp_ppo.processes import die_with_parent, outlast_readers
 from ddp_ppo.protocols import BatchEnv, EnvSpec, FloatArray, PlainState, Rows
 from ddp_ppo.rollout import Arrays, SharedBlock, slot_name
 from ddp_ppo.seeding import Purpose, integer_seed, seed_global_generators, stream
@@ -122,8 +126,10 @@ class Actor:
 
     def save(self) -> PlainState:
         """Where the environments and their episodes stand between two rollouts; "env" is None if it cannot be saved."""
+        env = self._env.save()
+        require_plain(env, f"{self._job.env.env_id}: save()")
         return {
-            "env": self._env.save(),
+            "env": env,
             "episode_return": self._episode_return.copy(),
             "episode_length": self._episode_length.copy(),
             "discounted_return": self._discounted_return.copy(),
@@ -281,22 +287,40 @@ class _Counted:
 def actor_main(job: ActorJob, connection: Connection) -> None:
     """Serves the learner's commands until "close" or until the learner is gone.
 
-    Answers ("ready", state), ("done", result) or ("error", (summary, traceback, where)).
+    Answers ("ready", state), ("done", result) or ("error", (summary, traceback, where)). Whatever is raised is an
+    error: an environment's connection that is lost, or its sys.exit(), is no end of this process.
     """
-    signal.signal(signal.SIGINT, signal.SIG_IGN)  # signals are for the learner to act on
-    signal.signal(signal.SIGTERM, signal.SIG_IGN)
+    for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):  # signals are for the learner to act on
+        signal.signal(number, signal.SIG_IGN)
     die_with_parent()
+    os.setsid()  # with what its environments start it is one group, which ends with it
+    outlast_readers()
+    os.register_at_fork(after_in_child=connection.close)
     try:
         actor = Actor(job)
-        connection.send(("ready", actor.save()))
-        while (command := connection.recv())[0] != "close":
-            connection.send(("done", getattr(actor, command[0])(*command[1:])))
+        _answer(connection, "ready", actor.save())
+        while (command := _next_command(connection))[0] != "close":
+            _answer(connection, "done", getattr(actor, command[0])(*command[1:]))
         actor.close()
-    except (EOFError, BrokenPipeError, ConnectionResetError):
-        pass  # the learner is gone, nobody is left to tell
-    except Exception as error:
+    except BaseException as error:
         where = getattr(error, "where", None)
-        connection.send(("error", (f"{type(error).__name__}: {error}", traceback.format_exc(), where)))
+        summary = f"{type(error).__name__}: {text_of(error)}"
+        _answer(connection, "error", (summary, printable(traceback.format_exc()), where))
+
+
+def _answer(connection: Connection, kind: str, content: Any) -> None:
+    if connection.closed:
+        os._exit(1)  # a child that an environment has forked and let go on: it is no second actor
+    with contextlib.suppress(OSError):  # the learner is gone, as the next command will say
+        connection.send((kind, content))
+
+
+def _next_command(connection: Connection) -> tuple[Any, ...]:
+    try:
+        command: tuple[Any, ...] = connection.recv()
+    except (EOFError, OSError):  # the learner is gone
+        return ("close",)
+    return command
 
 
 def _load_attribute(name: str) -> Any:

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import contextlib
 import multiprocessing
+import os
 import signal
 import time
 from collections.abc import Callable, Sequence
@@ -20,6 +21,7 @@ from typing import Any, NoReturn
 
 from ddp_ppo.actor import ActorJob, actor_main
 from ddp_ppo.episodes import Episode, blocks_of
+from ddp_ppo.processes import is_stopped
 from ddp_ppo.protocols import PlainState
 
 _POLL_SECONDS = 1.0
@@ -54,6 +56,11 @@ class _Member:
         """The step of its rollout or evaluation."""
         return int(self.job.block.arrays["progress"][self.job.actor_id])
 
+    @property
+    def is_lost(self) -> bool:
+        """Whether it has ended without an answer, even where a child of its environment holds its end of the pipe."""
+        return not self.process.is_alive() and not self.connection.poll()
+
     def start(self) -> None:
         """Starts the process; its first answer is "ready"."""
         context = multiprocessing.get_context("spawn")
@@ -61,20 +68,24 @@ class _Member:
         name = f"actor {self.job.rank}.{self.job.actor_id}"
         self.process = context.Process(target=actor_main, args=(self.job, there), name=name, daemon=True)
         # A child ignores these signals as soon as its own code runs; until then it inherits that they are blocked.
-        resource_tracker.ensure_running()  # which the first spawn would do, and unblock them
-        unblocked = signal.pthread_sigmask(signal.SIG_BLOCK, (signal.SIGINT, signal.SIGTERM))
+        unblocked = signal.pthread_sigmask(signal.SIG_BLOCK, (signal.SIGHUP,))  # which the tracker would end of
         try:
+            resource_tracker.ensure_running()  # which the first spawn would do, and unblock the other two
+            signal.pthread_sigmask(signal.SIG_BLOCK, (signal.SIGINT, signal.SIGTERM))
             self.process.start()
         finally:
             signal.pthread_sigmask(signal.SIG_SETMASK, unblocked)
         there.close()
 
     def stop(self, seconds: float) -> None:
-        """Gives the process some time to end, then kills it."""
+        """Gives the process some time to end, then kills it; and whatever its environments have started and left."""
         self.process.join(seconds)
         if self.process.is_alive():
             self.process.kill()
             self.process.join()
+        assert self.process.pid
+        with contextlib.suppress(OSError):  # nobody is left
+            os.killpg(self.process.pid, signal.SIGKILL)
         self.connection.close()
         self.process.close()
 
@@ -236,12 +247,16 @@ class ActorPool:
         lived = [time.monotonic()] * len(members)  # when each gave its last sign of life
         while len(answers) < len(members):
             waiting = {member.connection: i for i, member in enumerate(members) if i not in answers}
-            for ready in wait(list(waiting), _POLL_SECONDS):
-                i = waiting[ready]  # type: ignore[index]
+            ready = wait(list(waiting), _POLL_SECONDS)
+            for connection in ready:
+                i = waiting[connection]  # type: ignore[index]
                 for answer in self._receive(members[i]):
                     answers[i] = answer
             for i in set(waiting.values()) - answers.keys():
-                if members[i].progress != progress[i]:
+                if not ready and members[i].is_lost:
+                    self._replace(members[i], self._epitaph(members[i]))
+                    lived[i] = time.monotonic()
+                elif members[i].progress != progress[i]:
                     progress[i], lived[i] = members[i].progress, time.monotonic()
                 elif time.monotonic() > lived[i] + self._timeout:
                     self._replace(members[i], self._lateness(members[i]))
@@ -290,7 +305,8 @@ class ActorPool:
 
     def _lateness(self, member: _Member) -> str:
         limit = f"actor_timeout_seconds={self._timeout:g}"
-        return f"{self._place(member)}: neither an answer nor a step while {self._doing} within {limit}"
+        why = " (the process is stopped: SIGCONT lets it go on)" if is_stopped(member.process.pid or 0) else ""
+        return f"{self._place(member)}: neither an answer nor a step while {self._doing} within {limit}{why}"
 
     def _epitaph(self, member: _Member) -> str:
         if member.fate is not None:

@@ -7,12 +7,9 @@ reaches the task's standard by a training and `solved_return`.
 
 from __future__ import annotations
 
-import signal
 import tempfile
-import threading
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -37,6 +34,7 @@ from ddp_ppo.check_trial import Report, SkipStage, StageError, Trial
 from ddp_ppo.config import Config
 from ddp_ppo.env_errors import EnvError
 from ddp_ppo.plan import plan_lines, prepare
+from ddp_ppo.processes import time_limit
 from ddp_ppo.text import table
 
 _MAX_ROWS = 128  # of a table on the console; JSON has all of them
@@ -128,7 +126,7 @@ def _run(stage: Stage, trial: Trial) -> StageResult:
     report, started, verdict, is_end = Report(), time.perf_counter(), "PASS", False
     seconds = trial.plan.config.actor_timeout_seconds if stage.is_limited else 0.0
     try:
-        with _time_limit(seconds):
+        with time_limit(seconds, TimeoutError(f"no answer within actor_timeout_seconds={seconds:g}")):
             stage.run(trial, report)
     except SkipStage as reason:
         verdict, report.notes = "SKIP", [str(reason)]
@@ -137,25 +135,6 @@ def _run(stage: Stage, trial: Trial) -> StageResult:
         is_end = True
     verdict = "FAIL" if report.faults else verdict
     return StageResult(stage.name, verdict, time.perf_counter() - started, report, is_end)
-
-
-@contextmanager
-def _time_limit(seconds: float) -> Iterator[None]:
-    """Has what runs for longer raise, where the main thread can be interrupted; 0 is no limit."""
-
-    def give_up(number: int, frame: object) -> None:
-        raise TimeoutError(f"no answer within actor_timeout_seconds={seconds:g}")
-
-    if threading.current_thread() is not threading.main_thread():
-        yield
-        return
-    before = signal.signal(signal.SIGALRM, give_up)
-    signal.setitimer(signal.ITIMER_REAL, seconds)
-    try:
-        yield
-    finally:
-        signal.setitimer(signal.ITIMER_REAL, 0)
-        signal.signal(signal.SIGALRM, before)
 
 
 def stage_text(result: StageResult) -> str:

@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 
 from ddp_ppo.config import env_ids
 from ddp_ppo.env_columns import Interface, describe_interface
-from ddp_ppo.env_errors import EnvError, describe_cause
+from ddp_ppo.env_errors import FAULTS, EnvError, describe_cause
 from ddp_ppo.envs import make_batch_env, own_class_path
 from ddp_ppo.gymnasium_env import build_env
 from ddp_ppo.plan import Plan, env_arguments
@@ -136,7 +136,7 @@ def call(where: str, function: Callable[..., Any], *args: Any, **kwargs: Any) ->
         return function(*args, **kwargs)
     except EnvError as error:
         raise StageError(f"{error}{_origin(error)}") from error
-    except Exception as error:
+    except FAULTS as error:
         raise StageError(f"{where}: {describe_cause(error)}{_origin(error)}") from error
 
 

@@ -1,7 +1,7 @@
 """Files that outlive a run: checkpoints (to go on training) and model files (to act), both written atomically.
 
 Everything in them is a tensor or a plain value, so torch's safe loader (`weights_only=True`) reads them and nothing is
-ever unpickled beyond that.
+ever unpickled beyond that. The checksums in them are compared when they are read, and what a checkpoint lacks is named.
 """
 
 from __future__ import annotations
@@ -10,6 +10,7 @@ import io
 import os
 import pickle
 import re
+import zipfile
 from collections.abc import Callable
 from dataclasses import asdict
 from pathlib import Path
@@ -25,6 +26,11 @@ from ddp_ppo.protocols import EnvSpec, FloatArray
 
 FORMAT = 1
 _NAME = re.compile(r"checkpoint_(\d+)\.pt")
+_COUNTS = ("round", "env_steps")
+_NUMBERS = ("elapsed_seconds", "best_return", "eval_return")  # the returns may be NaN
+_PARTS = {*_COUNTS, *_NUMBERS, "network", "env", "ranks", "obs_rms_state", "return_rms_state"}
+_LEARNER_PARTS = {"parameters", "exp_avg", "exp_avg_sq", "step", "learning_rate"}
+_ACTOR_PARTS = {"env", "episode_return", "episode_length", "discounted_return"}
 
 
 class CheckpointError(ConfigError):
@@ -68,25 +74,28 @@ def save_checkpoint(folder: Path, round_index: int, state: dict[str, Any], keep:
     return path
 
 
-def find_checkpoint(place: Path) -> tuple[Path, dict[str, Any], list[str]]:
-    """The newest checkpoint that can be read, in a run folder, a checkpoints folder, or the named file itself.
+def find_checkpoint(*places: Path) -> tuple[Path, dict[str, Any], list[str]]:
+    """The newest checkpoint that is whole, in a run folder, a checkpoints folder, or the named file itself.
+
+    Args:
+        places: where to look, one after the other until there is one.
 
     Returns:
-        its path, its content with NumPy arrays, and one line for each newer file that was skipped.
+        its path, its content with NumPy arrays, and one line for each file before it that was skipped.
 
     Raises:
         CheckpointError: there is none.
     """
-    if place.is_file():
-        return place, _load(place), []
-    candidates = _checkpoints(place / "checkpoints") or _checkpoints(place)
+    if len(places) == 1 and places[0].is_file():
+        return places[0], _load(places[0]), []
     skipped: list[str] = []
-    for path in candidates:
-        try:
-            return path, _load(path), skipped
-        except CheckpointError as error:
-            skipped.append(f"skipped {error}")
-    raise CheckpointError("; ".join([f"{place}: no checkpoint to resume from", *skipped]))
+    for place in places:
+        for path in _checkpoints(place / "checkpoints") or _checkpoints(place):
+            try:
+                return path, _load(path), skipped
+            except CheckpointError as error:
+                skipped.append(f"skipped {error}")
+    raise CheckpointError("; ".join([f"{', '.join(map(str, places))}: no checkpoint to resume from", *skipped]))
 
 
 def is_checkpoint(path: Path) -> bool:
@@ -94,11 +103,50 @@ def is_checkpoint(path: Path) -> bool:
     return path.is_dir() or _NAME.fullmatch(path.name) is not None
 
 
-def require_whole(path: Path, content: dict[str, Any]) -> None:
-    """Raises CheckpointError where a checkpoint lacks what a run goes on from."""
-    missing = {"network", "env", "ranks", "obs_rms_state", "return_rms_state"} - content.keys()
-    if missing:
-        raise CheckpointError(f"{path}: not a whole checkpoint, it lacks {', '.join(sorted(missing))}")
+def require_whole(content: dict[str, Any]) -> None:
+    """Raises TypeError or ValueError where no run could go on from a checkpoint's content.
+
+    What is whole but does not fit a configuration is a person's mistake, which plan.py names.
+    """
+    _require_parts("it", content, _PARTS)
+    if not all(type(content[name]) is int and content[name] >= 0 for name in _COUNTS):
+        raise ValueError("round or env_steps is no count")
+    if not all(type(content[name]) in (int, float) for name in _NUMBERS):
+        raise ValueError(f"one of {', '.join(_NUMBERS)} is no number")
+    network = network_of(content)
+    EnvSpec(**with_tuples(content["env"]))
+    for name, size in (("obs_rms_state", network.obs_size), ("return_rms_state", 1)):
+        _require_parts(name, content[name], {"mean", "var", "count"})
+        _require_finite(name, {**content[name], "count": np.asarray(content[name]["count"])})
+        _require_shapes(name, content[name], {"mean": (size,), "var": (size,)})
+    if not content["ranks"]:
+        raise ValueError("ranks is empty")
+    for rank in content["ranks"]:
+        _require_parts("a rank", rank, {"learner", "actors"})
+        _require_parts("a learner", rank["learner"], _LEARNER_PARTS)
+        _require_finite("a learner", rank["learner"])
+        trained = np.shape(rank["learner"]["exp_avg_sq"])  # more than what acts where the learner is DiscoRL
+        shapes = {"parameters": (network.num_parameters,), "exp_avg": trained}
+        _require_shapes("a learner", rank["learner"], shapes)
+        for actor in rank["actors"]:
+            _require_parts("an actor", actor, _ACTOR_PARTS)
+
+
+def _require_parts(what: str, found: Any, names: set[str]) -> None:
+    if missing := names - (found.keys() if isinstance(found, dict) else set()):
+        raise ValueError(f"{what} lacks {', '.join(sorted(missing))}")
+
+
+def _require_finite(what: str, arrays: dict[str, Any]) -> None:
+    for name, array in arrays.items():
+        if isinstance(array, np.ndarray) and not np.isfinite(array).all():
+            raise ValueError(f"{name} of {what} is not finite")
+
+
+def _require_shapes(what: str, arrays: dict[str, Any], shapes: dict[str, tuple[int, ...]]) -> None:
+    for name, shape in shapes.items():
+        if np.shape(arrays[name]) != shape:
+            raise ValueError(f"{name} of {what} has shape {np.shape(arrays[name])}, not {shape}")
 
 
 def network_of(content: dict[str, Any]) -> NetworkSpec:
@@ -122,12 +170,26 @@ def _checkpoints(folder: Path) -> list[Path]:
 
 def _load(path: Path) -> dict[str, Any]:
     try:
-        content = torch.load(path, map_location="cpu", weights_only=True)
+        content = _to_arrays(_read(path))
     except Exception as error:  # torch.load raises many kinds for a damaged file
         raise CheckpointError(f"{path}: not a readable checkpoint ({_first_line(error)})") from error
-    if not isinstance(content, dict) or content.get("format") != FORMAT or "round" not in content:
+    if not isinstance(content, dict) or content.get("format") != FORMAT:
         raise CheckpointError(f"{path}: not a ddp_ppo checkpoint of format {FORMAT}")
-    return dict(_to_arrays(content))
+    try:
+        require_whole(content)
+    except (TypeError, ValueError) as error:
+        raise CheckpointError(f"{path}: not a whole checkpoint ({_first_line(error)})") from error
+    return content
+
+
+def _read(path: Path) -> Any:
+    """Tensors and plain values of a file. torch does not compare checksums: a flipped bit would be a parameter."""
+    with path.open("rb") as file:
+        with zipfile.ZipFile(file) as archive:
+            if damaged := archive.testzip():
+                raise ValueError(f"damaged: the checksum of {damaged} in it is wrong")
+        file.seek(0)
+        return torch.load(file, map_location="cpu", weights_only=True)
 
 
 def save_model(
@@ -174,7 +236,7 @@ def load_model(path: Path) -> tuple[NetworkSpec, EnvSpec, FloatArray, RmsState |
         CheckpointError: not a model file, or damaged.
     """
     try:
-        content = torch.load(path, map_location="cpu", weights_only=True)
+        content = _read(path)
         spec = content["spec"]
         if spec["format"] != FORMAT:
             raise ValueError(f"format {spec['format']}, this program reads format {FORMAT}")
@@ -207,7 +269,7 @@ def load_plain(path: Path) -> dict[str, Any]:
         CheckpointError: not such a file, or damaged.
     """
     try:
-        return dict(_to_arrays(torch.load(path, map_location="cpu", weights_only=True)))
+        return dict(_to_arrays(_read(path)))
     except Exception as error:
         raise CheckpointError(f"{path}: not readable ({_first_line(error)})") from error
 
@@ -224,8 +286,10 @@ def _to_tensors(value: Any) -> Any:
     if isinstance(value, np.generic):
         return value.item()
     if isinstance(value, dict):
-        return {key: _to_tensors(item) for key, item in value.items()}
-    return [_to_tensors(item) for item in value] if isinstance(value, list | tuple) else value
+        return {_to_tensors(key): _to_tensors(item) for key, item in value.items()}
+    if isinstance(value, tuple):
+        return tuple(map(_to_tensors, value))
+    return [_to_tensors(item) for item in value] if isinstance(value, list) else value
 
 
 def _to_arrays(value: Any) -> Any:
@@ -234,4 +298,6 @@ def _to_arrays(value: Any) -> Any:
         return value.numpy()
     if isinstance(value, dict):
         return {key: _to_arrays(item) for key, item in value.items()}
+    if isinstance(value, tuple):
+        return tuple(map(_to_arrays, value))
     return [_to_arrays(item) for item in value] if isinstance(value, list) else value

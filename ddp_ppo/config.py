@@ -122,7 +122,8 @@ class Config:
     device: Literal["auto", "cpu", "cuda", "mps"] = _setting("auto", doc=
         "Where learners compute; auto prefers cuda, mps, cpu in this order. cpu under torchrun: num_gpus CPU learners.")
     total_env_steps: int = _setting(1_000_000, low=1, doc=
-        "Environment steps of the whole run, all learners together; rounded up to whole rounds, at least one.")
+        "Environment steps of the whole run, all learners together; rounded up to whole rounds, at least one. A "
+        "resumed run counts those that it has made, whatever the size of its rounds was.")
     learner: Literal["ppo", "disco"] = _setting("ppo", doc=
         "Learning algorithm: proximal policy optimisation, or the discovered rule Disco103 for discrete actions.")
     num_gpus: int = _setting(1, low=1, doc=
@@ -278,9 +279,10 @@ class Config:
         """Environment steps of one round, all learners together."""
         return self.samples_per_round * num_learners
 
-    def num_rounds(self, num_learners: int) -> int:
-        """Rounds of the run: `total_env_steps` rounded up to whole rounds, so at least one."""
-        return -(-self.total_env_steps // self.transitions_per_round(num_learners))
+    def num_rounds(self, num_learners: int, *, done: int = 0, env_steps: int = 0) -> int:
+        """Rounds of the run: those done, in which so many steps were made, and whole ones until `total_env_steps`."""
+        left = max(0, self.total_env_steps - env_steps)
+        return done - (-left // self.transitions_per_round(num_learners))
 
 
 def env_ids(env_id: str) -> list[str]:

@@ -1,8 +1,8 @@
 """Exact state of one Gymnasium environment as arrays and plain values, so that an interrupted episode can go on.
 
 Covers Gymnasium's own MuJoCo and classic-control environments and every environment that offers
-`get_state() -> dict` and `set_state(dict)`; nothing is ever pickled. The random generator of the environment is saved
-beside it in every case.
+`get_state() -> dict` and `set_state(dict)`; nothing is ever pickled, and what would not come back as it was is refused.
+The random generator of the environment is saved beside it in every case.
 """
 
 from __future__ import annotations
@@ -25,6 +25,11 @@ _CLASSIC_CONTROL = {
 }
 # not part of MuJoCo's state, but read by the next step's reward (Ant, Humanoid) before they are computed anew
 _LAGGING_FIELDS = ("xpos", "xipos")
+# What a checkpoint gives back as it was: these types (NumPy's as Python's of the same values), integers up to so many
+# bits, and arrays of the dtypes that torch has too, by their characters (no longdouble, text, objects or records).
+_PLAIN_TYPES = frozenset({type(None), bool, int, float, str, np.bool_, np.int64, np.float64})
+_MAX_BITS = 2000
+_DTYPES = frozenset("?bBhHiIlLqefdFD")
 
 
 class StateAccess(NamedTuple):
@@ -66,7 +71,7 @@ def generator_from(rng_state: PlainState) -> np.random.Generator:
 
 def _save_own(env: Any) -> PlainState:
     state = env.get_state()
-    _require_plain(state, f"{type(env).__name__}.get_state()")
+    require_plain(state, f"{type(env).__name__}.get_state()")
     return {"state": state}
 
 
@@ -74,21 +79,31 @@ def _restore_own(env: Any, state: PlainState) -> None:
     env.set_state(state["state"])
 
 
-def _require_plain(value: Any, where: str) -> None:
-    if isinstance(value, dict):
+def require_plain(value: Any, where: str) -> None:
+    """Raises EnvError with the place in a state that a checkpoint would not give back as it is."""
+    kind = type(value)  # exactly: an enum, a named tuple or a masked array would come back as something else
+    if kind is dict:
         for key, item in value.items():
-            _require_plain(item, f"{where}[{key!r}]")
-    elif isinstance(value, (list, tuple)):
+            if type(key) is not str:
+                require_plain(key, f"a key of {where}")
+            require_plain(item, f"{where}[{key!r}]")
+    elif kind in (list, tuple):
         for index, item in enumerate(value):
-            _require_plain(item, f"{where}[{index}]")
-    elif not (value is None or isinstance(value, (bool, int, float, str, np.ndarray))):
-        raise EnvError(f"{where} is a {type(value).__name__}; only arrays and plain values can be saved")
+            require_plain(item, f"{where}[{index}]")
+    elif kind is np.ndarray:
+        if value.dtype.char not in _DTYPES or not value.dtype.isnative:
+            raise EnvError(f"{where} is an array of {value.dtype}; only native numbers and bools can be saved")
+    elif kind not in _PLAIN_TYPES:
+        raise EnvError(f"{where} is a {kind.__name__}; only arrays and plain values can be saved")
+    elif kind is int and value.bit_length() > _MAX_BITS:
+        raise EnvError(f"{where} is an integer of {value.bit_length()} bits; at most {_MAX_BITS} can be saved")
 
 
 def _save_classic(env: Any) -> PlainState:
     values = {name: getattr(env, name, None) for name in _CLASSIC_CONTROL[type(env).__name__]}
     return {
-        name: np.array(value) if isinstance(value, (tuple, np.ndarray)) else value for name, value in values.items()
+        name: np.array(value) if isinstance(value, (tuple, np.ndarray, np.generic)) else value
+        for name, value in values.items()
     }
 
 

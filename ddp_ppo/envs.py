@@ -7,9 +7,10 @@ Backends: "gymnasium" runs any Gymnasium environment, "mujoco" the Gymnasium MuJ
 
 from __future__ import annotations
 
+import traceback
 import warnings
 from collections.abc import Callable, Mapping
-from contextlib import ExitStack
+from contextlib import ExitStack, chdir
 from functools import partial
 from typing import Any
 
@@ -17,9 +18,10 @@ import gymnasium
 
 from ddp_ppo.config import env_ids
 from ddp_ppo.discrete_actions import DiscreteActions
-from ddp_ppo.env_errors import EnvError, describe_cause
+from ddp_ppo.env_errors import EnvError, blamed
 from ddp_ppo.gymnasium_env import GymnasiumEnv, find_registered, import_module
 from ddp_ppo.mixed_env import MixedEnv, Part, mixed_spec
+from ddp_ppo.processes import time_limit
 from ddp_ppo.protocols import BatchEnv, EnvSpec
 
 __all__ = ["EnvError", "describe_env", "make_batch_env"]
@@ -71,13 +73,32 @@ def describe_env(
     max_episode_steps: int | None = None,
     remove_profiler_clock: bool = True,
     discretize_actions: int | None = None,
+    actor_timeout_seconds: float = 0.0,
 ) -> EnvSpec:
-    """Builds one environment, closes it and returns its description; arguments and errors as `make_batch_env`."""
+    """Builds one environment, closes it and returns its description; arguments and errors as `make_batch_env`.
+
+    The current folder stays what it is, wherever the environment goes.
+
+    Args:
+        actor_timeout_seconds: longest that all this may take, in the main thread; 0 is no limit.
+    """
     options = {"max_episode_steps": max_episode_steps, "remove_profiler_clock": remove_profiler_clock}
     build = partial(_build, backend=backend, env_kwargs=dict(env_kwargs or {}), options=options)
-    env = _build_all(env_id, range(1), build, discretize_actions)
-    env.close()
+    try:
+        with chdir("."), time_limit(actor_timeout_seconds, _Overdue()):
+            env = _build_all(env_id, range(1), build, discretize_actions)
+            with blamed(f"{env_id}: cannot close the environment"):
+                env.close()
+    except _Overdue as overdue:
+        place = traceback.extract_tb(overdue.__traceback__)[-2]  # the last one is the limit's
+        limit = f"actor_timeout_seconds={actor_timeout_seconds:g}"
+        words = f"not built and closed again within {limit}; it was in {place.name} ({place.filename}:{place.lineno})"
+        raise EnvError(f"{env_id}: {words}") from overdue
     return env.spec
+
+
+class _Overdue(BaseException):
+    """The time is up; not for an environment to handle."""
 
 
 def _build_all(
@@ -177,10 +198,8 @@ def _build_own(class_path: str, num_envs: int, env_kwargs: dict[str, Any]) -> Ba
     own_class = getattr(import_module(module, class_path), name, None)
     if not callable(own_class):
         raise EnvError(f"{class_path}: module {module!r} has no class {name!r}")
-    try:
+    with blamed(f"{class_path}: cannot build the environment"):
         env = own_class(num_envs, **env_kwargs)
-    except Exception as error:
-        raise EnvError(f"{class_path}: cannot build the environment: {describe_cause(error)}") from error
     missing = [method for method in _METHODS if not callable(getattr(env, method, None))]
     if missing:
         raise EnvError(f"{class_path}: missing methods {', '.join(missing)} of BatchEnv (ddp_ppo/protocols.py)")

@@ -96,7 +96,7 @@ def evaluate(model: Model, seeds: Sequence[int], *, actions: Actions = "determin
 
     Raises:
         EnvError, CheckpointError: the environment cannot be built, or is another one than the model's.
-        NonFiniteError: a return is not finite.
+        NonFiniteError: a reward or an observation is not finite.
     """
     env, policy = make_env(model, EVAL_BLOCK), evaluation_policy(model)
     episodes: list[Episode] = []
@@ -104,8 +104,8 @@ def evaluate(model: Model, seeds: Sequence[int], *, actions: Actions = "determin
         episodes += run_block(env, policy if actions == "deterministic" else _Samples(policy, model, block[0]), block)
     env.close()
     for episode in episodes:
-        if not np.isfinite(episode.episode_return):
-            raise NonFiniteError(f"{model.path}: the return from seed {episode.seed} is {episode.episode_return}")
+        if episode.fault:
+            raise NonFiniteError(f"{model.path}: {episode.fault}")
     return Evaluation(model, actions, tuple(episodes))
 
 

@@ -11,6 +11,7 @@ import importlib
 import os
 import sys
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from types import ModuleType
 from typing import Any
 
@@ -21,7 +22,7 @@ from gymnasium.envs.registration import load_env_creator
 from gymnasium.wrappers import OrderEnforcing, PassiveEnvChecker, TimeLimit
 from numpy.typing import NDArray
 
-from ddp_ppo.env_errors import EnvError, describe_cause
+from ddp_ppo.env_errors import FAULTS, EnvError, blamed, describe_cause
 from ddp_ppo.env_spaces import (
     NUMBERS,
     action_decoder,
@@ -51,6 +52,7 @@ class GymnasiumEnv:
     ) -> None:
         """Builds the environments; `max_episode_steps` replaces the registered limit. Raises EnvError."""
         self._envs: list[_Env] = []
+        self.numbers: Sequence[int] = range(num_envs)  # what messages call the environments
         try:
             for _ in range(num_envs):
                 env, limit = build_env(env_id, env_kwargs or {}, max_episode_steps, remove_profiler_clock)
@@ -61,16 +63,16 @@ class GymnasiumEnv:
             except EnvError as error:
                 raise EnvError(f"{env_id}: {error}") from error
         except EnvError:
-            self.close()
+            with suppress(EnvError):
+                self.close()
             raise
         self.spec = EnvSpec(env_id=env_id, obs_size=obs_size, max_episode_steps=limit, backend="gymnasium", **fields)
         self.num_envs = num_envs
-        self.numbers: Sequence[int] = range(num_envs)  # what messages call the environments
         self._decode = action_decoder(env.action_space)
         self._limit = limit or sys.maxsize
         self._elapsed = [0] * num_envs  # steps of the current episode
         self._num_steps = 0  # since reset(), for error messages
-        self._infos: list[dict[str, Any]] = [{}] * num_envs
+        self._infos: list[Any] = [{}] * num_envs
         self._result = Step(
             obs=np.zeros((num_envs, obs_size), np.float32),
             reward=np.zeros(num_envs),
@@ -88,7 +90,7 @@ class GymnasiumEnv:
             for index, env in enumerate(self._envs):
                 obs, _ = env.reset(seed=int(seeds[index]))
                 self._write_obs(obs, self._result.obs[index])
-        except Exception as error:
+        except FAULTS as error:
             raise EnvError(f"environment {self.numbers[index]} failed in reset: {describe_cause(error)}") from error
         return self._result.obs
 
@@ -112,7 +114,7 @@ class GymnasiumEnv:
                     obs, _ = env.reset()
                     elapsed[index] = 0
                 write_obs(obs, all_obs[index])
-        except Exception as error:
+        except FAULTS as error:
             where = f"environment {self.numbers[index]} failed in step {self._num_steps}"
             raise EnvError(f"{where} (step {elapsed[index]} of its episode): {describe_cause(error)}") from error
         return result
@@ -122,8 +124,12 @@ class GymnasiumEnv:
         access = state_access(self._envs[0])
         if access is None:
             return None
+        states = []
+        for number, env in zip(self.numbers, self._envs, strict=True):
+            with blamed(f"environment {number} cannot be saved"):
+                states.append(save_env(access, env))
         return {
-            "envs": [save_env(access, env) for env in self._envs],
+            "envs": states,
             "elapsed": np.array(self._elapsed),
             "num_steps": self._num_steps,
             "obs": self._result.obs.copy(),
@@ -136,8 +142,9 @@ class GymnasiumEnv:
             raise EnvError(
                 f"{self.spec.env_id}: the saved state does not fit {self.num_envs} environments of this kind"
             )
-        for env, env_state in zip(self._envs, state["envs"], strict=True):
-            restore_env(access, env, env_state)
+        for number, env, env_state in zip(self.numbers, self._envs, state["envs"], strict=True):
+            with blamed(f"environment {number} cannot be restored"):
+                restore_env(access, env, env_state)
         self._elapsed = [int(steps) for steps in state["elapsed"]]
         self._num_steps = int(state["num_steps"])
         self._result.obs[:] = state["obs"]
@@ -145,12 +152,16 @@ class GymnasiumEnv:
 
     def reward_terms(self) -> Mapping[str, NDArray[np.float64]]:
         """The numbers that the last step's infos hold under keys `reward_*`; 0 where an environment gave none."""
-        names = {name for info in self._infos for name in info if name.startswith("reward_")}
+        for number, info in zip(self.numbers, self._infos, strict=True):
+            if not isinstance(info, Mapping):
+                raise EnvError(f"environment {number}: the info of a step must be a dict, not {type(info).__name__}")
+        keys = {key for info in self._infos for key in info}
+        names = {key for key in keys if isinstance(key, str) and key.startswith("reward_")}
         terms = {name: [info.get(name, 0.0) for info in self._infos] for name in sorted(names)}
         return {
             name: np.array(values, np.float64)
             for name, values in terms.items()
-            if all(isinstance(value, NUMBERS) for value in values)
+            if all(_is_number(value) for value in values)
         }
 
     @property
@@ -159,9 +170,10 @@ class GymnasiumEnv:
         return self._envs
 
     def close(self) -> None:
-        """Closes every environment."""
-        for env in self._envs:
-            env.close()
+        """Closes every environment; raises EnvError where one fails."""
+        for number, env in zip(self.numbers, self._envs, strict=False):
+            with blamed(f"environment {number} failed in close"):
+                env.close()
 
 
 def build_env(
@@ -176,13 +188,11 @@ def build_env(
         EnvError: unknown id (with the nearest known one), or whatever the constructor complains about.
     """
     registered = find_registered(env_id)
-    try:
+    with blamed(f"{env_id}: cannot build the environment"):
         if isinstance(registered.entry_point, str):
             load_env_creator(registered.entry_point)  # so that MuJoCo, if it is wanted, is there to be prepared
         prepare_mujoco(clock=not remove_profiler_clock)
         env = gymnasium.make(registered, max_episode_steps=-1, disable_env_checker=True, **env_kwargs)
-    except Exception as error:
-        raise EnvError(f"{env_id}: cannot build the environment: {describe_cause(error)}") from error
     limit = min(registered.max_episode_steps or sys.maxsize, _smallest_limit(env))
     while isinstance(env, (OrderEnforcing, PassiveEnvChecker, TimeLimit)):
         env = env.env
@@ -214,10 +224,13 @@ def import_module(name: str, wanted_by: str) -> ModuleType:
     """Imports a user's module; the current directory counts as a place for modules, also in spawned children."""
     if os.getcwd() not in sys.path:
         sys.path.append(os.getcwd())
-    try:
+    with blamed(f"{wanted_by}: cannot import module {name!r}"):
         return importlib.import_module(name)
-    except Exception as error:
-        raise EnvError(f"{wanted_by}: cannot import module {name!r}: {describe_cause(error)}") from error
+
+
+def _is_number(value: Any) -> bool:
+    """Whether a float can hold it."""
+    return isinstance(value, NUMBERS) and not (isinstance(value, int) and abs(value) > sys.float_info.max)
 
 
 def _smallest_limit(env: _Env) -> int:

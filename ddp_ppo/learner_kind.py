@@ -41,9 +41,15 @@ class Learner(Protocol):
         """Whether what is common drifts apart until it is averaged; else learners are equal after every step."""
 
     def train_step(
-        self, updates: Rollout, *, round_index: int, num_rounds: int, reward_scale: float = 1.0
+        self, updates: Rollout, *, round_index: int, done: float, reward_scale: float = 1.0
     ) -> tuple[dict[str, Tensor], dict[str, float]]:
         """Trains on a rollout and clears it; a state dict and metrics, with the same names in every round.
+
+        Args:
+            updates: this round's annotated rollout.
+            round_index: 0-based, for random streams.
+            done: part of the run's environment steps before this round, in [0, 1), for the learning-rate schedule.
+            reward_scale: what rewards are multiplied with.
 
         Raises:
             NonFiniteError: nothing can be learned from what it met.

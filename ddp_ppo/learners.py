@@ -15,7 +15,7 @@ import numpy as np
 import torch
 
 from ddp_ppo.actor_pool import ActorPool
-from ddp_ppo.checkpoint import CheckpointError, find_checkpoint, is_checkpoint, network_of, require_whole
+from ddp_ppo.checkpoint import CheckpointError, find_checkpoint, is_checkpoint, network_of
 from ddp_ppo.config import Config, ConfigError, warnings
 from ddp_ppo.disco.agent import Agent, AgentSpec
 from ddp_ppo.disco.agent import initial_parameters as initial_agent
@@ -156,7 +156,6 @@ class _DiscoKind:
                 f"init_from: {path} is neither a run folder nor a checkpoint, which learner: disco needs"
             )
         path, content, _ = find_checkpoint(path)
-        require_whole(path, content)
         agent, found = content["ranks"][0]["learner"].get(self.trained, np.zeros(0, np.float32)), network_of(content)
         if found != network or agent.shape != start.parameters.shape:
             raise CheckpointError(

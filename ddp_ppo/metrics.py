@@ -6,6 +6,7 @@ NaN stands for "nothing to report": an empty CSV cell, no TensorBoard point.
 from __future__ import annotations
 
 import csv
+import errno
 import io
 import math
 import os
@@ -14,7 +15,7 @@ import sys
 import time
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any, TextIO
+from typing import IO, Any, TextIO
 
 from tensorboard.compat.proto.event_pb2 import Event, SessionLog
 from tensorboard.compat.proto.summary_pb2 import Summary, SummaryMetadata
@@ -23,9 +24,11 @@ from tensorboard.summary.writer.event_file_writer import EventFileWriter
 
 from ddp_ppo.checkpoint import write_atomically
 from ddp_ppo.config import ConfigError
+from ddp_ppo.run_folder import take_lock
 from ddp_ppo.tensorboard_pages import layout, session_start
 
 _FLUSH_SECONDS = 5
+_GONE = (errno.EPIPE, errno.EIO, errno.EBADF)  # the reader, the terminal, the stream
 _RETRY_SECONDS = 1.0
 _HEALTH = {"kl": "train/approx_kl", "loss": "train/loss"}  # what the console shows of a learner that reports it
 _ROOM = 2**16  # bytes that a disk must have free again before a new event file is tried
@@ -71,9 +74,16 @@ class CsvLog:
         path.parent.mkdir(parents=True, exist_ok=True)
         kept = _rows_until(path, after_round) if after_round and path.exists() else []
         self._columns: list[str] = [str(column) for column in kept[0]] if kept else []
-        write_atomically(path, lambda file: file.write(self._text(kept).encode()))
+        self._path, text = path, self._text(kept).encode()
+        write_atomically(path, lambda file: self._begin(file, text))
         self._file = open(path, "ab", buffering=0)  # noqa: SIM115 - lives as long as the run
         self._pending = b""  # what a full disk has not taken yet
+
+    def _begin(self, file: IO[bytes], text: bytes) -> None:
+        """Writes the new file, which has its lock before it has its name."""
+        file.write(text)
+        self._lock = os.dup(file.fileno())
+        take_lock(self._lock, f"{self._path}: another run writes its metrics there; choose another metrics_path")
 
     def _text(self, rows: list[dict[str, str]]) -> str:
         text = io.StringIO()
@@ -84,7 +94,13 @@ class CsvLog:
         return text.getvalue()
 
     def write(self, row: Mapping[str, float]) -> None:
-        """Appends one row; every row has the same columns. What cannot be written comes with the next row."""
+        """Appends one row; every row has the same columns. What cannot be written comes with the next row.
+
+        Raises:
+            OSError: it cannot be written, or the file was removed.
+        """
+        if not os.fstat(self._file.fileno()).st_nlink:
+            raise FileNotFoundError(errno.ENOENT, "the file was removed", str(self._path))
         text = io.StringIO()
         writer = csv.writer(text, lineterminator="\n")
         if not self._columns:
@@ -98,6 +114,7 @@ class CsvLog:
     def close(self) -> None:
         """Closes the file."""
         self._file.close()
+        os.close(self._lock)
 
 
 def _rows_until(path: Path, last_round: int) -> list[dict[str, str]]:
@@ -167,10 +184,14 @@ class TensorBoardLog:
 
 
 class Console:
-    """One line a round; on a terminal the line is overwritten, in a pipe every line stays."""
+    """One line a round; on a terminal the line is overwritten, in a pipe every line stays.
+
+    Never ends a run: a line that a full disk does not take is lost, and nothing is said any more to one who has gone.
+    """
 
     def __init__(self, stream: TextIO | None = None) -> None:
-        self._stream = stream or sys.stdout
+        given = stream or sys.stdout  # None where it was closed before Python began
+        self._stream = _Silence() if given is None or given.closed else given
         self._is_terminal = self._stream.isatty()
         self._is_line_open = False
 
@@ -199,9 +220,33 @@ class Console:
         try:
             self._stream.write(text)
             self._stream.flush()
-        except BrokenPipeError:  # whoever read along has gone; the run goes on
-            self._stream = open(os.devnull, "w")  # noqa: SIM115
-            os.dup2(self._stream.fileno(), sys.stdout.fileno())
+        except UnicodeEncodeError:  # a path that is no text, or a terminal that knows ASCII alone
+            self._write(text.encode("ascii", "backslashreplace").decode())
+        except OSError as error:
+            is_gone = error.errno in _GONE
+            _discard(self._stream, is_gone=is_gone)
+            self._stream = _Silence() if is_gone else self._stream
+        except ValueError:  # closed
+            self._stream = _Silence()
+
+
+class _Silence(io.StringIO):
+    """Takes everything and keeps nothing."""
+
+    def write(self, text: str, /) -> int:
+        return len(text)
+
+
+def _discard(stream: TextIO, *, is_gone: bool) -> None:
+    """Empties what the stream could not write, which Python would try again at its exit and fail."""
+    descriptor = stream.fileno()
+    kept = os.dup(descriptor)
+    with open(os.devnull, "wb") as nothing:
+        os.dup2(nothing.fileno(), descriptor)
+    stream.flush()
+    if not is_gone:
+        os.dup2(kept, descriptor)
+    os.close(kept)
 
 
 def progress_line(row: Mapping[str, float], *, num_rounds: int, recent_return: float, seconds_left: float) -> str:

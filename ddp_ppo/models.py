@@ -18,7 +18,6 @@ from ddp_ppo.checkpoint import (
     find_checkpoint,
     is_checkpoint,
     network_of,
-    require_whole,
     with_tuples,
 )
 from ddp_ppo.checkpoint import load_model as load_model_file
@@ -164,7 +163,6 @@ def _of_checkpoint(place: Path) -> Model:
         if place.is_file():
             raise
         raise CheckpointError(f"{place}: neither a model nor a checkpoint that can be read is in it") from error
-    require_whole(path, content)
     states = [content[name] for name in ("obs_rms_state", "return_rms_state")]
     obs_state, return_state = (state if state["count"] else None for state in states)
     info = _info(content)

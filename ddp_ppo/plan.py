@@ -13,7 +13,7 @@ from typing import Any
 
 import torch
 
-from ddp_ppo.checkpoint import CheckpointError, find_checkpoint, network_of, require_whole
+from ddp_ppo.checkpoint import CheckpointError, find_checkpoint, network_of
 from ddp_ppo.config import Config, ConfigError, describe_settings, load_config
 from ddp_ppo.distributed import folder_of_launch
 from ddp_ppo.envs import describe_env
@@ -22,7 +22,7 @@ from ddp_ppo.learners import LEARNERS
 from ddp_ppo.networks import NetworkSpec
 from ddp_ppo.protocols import EnvSpec
 from ddp_ppo.rollout import Field, block_bytes, rollout_shapes, slot_name
-from ddp_ppo.run_folder import home_of, latest_run, require_writable
+from ddp_ppo.run_folder import home_of, latest_runs, require_writable
 from ddp_ppo.topology import TrainingTopology, resolve_training_topology
 from ddp_ppo.warm_start import StartingPoint
 
@@ -71,6 +71,12 @@ class Plan(LearnerJob):
         """Rollouts that the block has room for: two where sampling overlaps training."""
         return 2 if self.config.overlap else 1
 
+    @property
+    def num_env_steps(self) -> int:
+        """Environment steps of the whole run when its last round is done."""
+        before, per_round = _done(self.resumed), self.config.transitions_per_round(self.topology.num_learners)
+        return before["env_steps"] + (self.num_rounds - before["done"]) * per_round
+
     def starting_point(self) -> StartingPoint:
         """Parameters and statistics that training starts from; a resumed run goes on with its checkpoint's instead."""
         is_warm = self.config.init_from is not None and self.resumed is None
@@ -93,7 +99,7 @@ def prepare(config: Config, *, environ: Mapping[str, str]) -> Plan:
         require_writable(config)
     except OSError as error:
         raise ConfigError(f"output_dir or metrics_path: {error.strerror}: {error.filename}") from None
-    env = describe_env(**env_arguments(config))
+    env = describe_env(**env_arguments(config), actor_timeout_seconds=config.actor_timeout_seconds)
     kind = LEARNERS[config.learner]
     kind.require(env, config, device=topology.device)
     network = kind.network(config, env)
@@ -107,12 +113,19 @@ def prepare(config: Config, *, environ: Mapping[str, str]) -> Plan:
         network,
         learner_threads(config, topology, environ),
         pretrained,
-        config.num_rounds(max(1, topology.num_learners)),
+        config.num_rounds(max(1, topology.num_learners), **_done(resumed)),
         resumed,
         (*topology.notes, *advice, *notes),
     )
     _require_memory(plan)
     return plan if config.init_from is None else replace(plan, notes=(*plan.notes, *plan.starting_point().notes))
+
+
+def _done(resumed: tuple[Path, dict[str, Any]] | None) -> dict[str, int]:
+    """Rounds and environment steps before this session."""
+    return (
+        {"done": resumed[1]["round"], "env_steps": resumed[1]["env_steps"]} if resumed else {"done": 0, "env_steps": 0}
+    )
 
 
 def _require_memory(plan: Plan) -> None:
@@ -144,23 +157,18 @@ def _find_resumed(
         place = None  # the attempt before ended before its first checkpoint
     if place is None and config.resume is None:
         return None, []
-    if place is None:
-        place = latest_run(config) if config.resume == "auto" else Path(str(config.resume))
-    if place is None:
+    if place is not None:
+        places = [place]
+    else:
+        places = latest_runs(config) if config.resume == "auto" else [_existing(Path(str(config.resume)))]
+    if not places:
         return None, [f"resume=auto: no checkpoint of {config.name} in {config.output_dir}, a new run starts"]
-    try:
-        is_there = place.exists()
-    except OSError as error:
-        raise CheckpointError(f"resume: {error.strerror}: {place}") from None
-    if not is_there:
-        raise CheckpointError(f"resume: {place} does not exist")
-    path, content, skipped = find_checkpoint(place)
+    path, content, skipped = find_checkpoint(*places)
     kind, learner, saved = LEARNERS[config.learner], content.get("learner", "ppo"), network_of(content)
     if learner != config.learner:
         raise CheckpointError(f"resume: {path} is of learner: {learner}, this configuration of {config.learner}")
     if saved != network:
         raise CheckpointError(f"resume: {path} has another shape: it holds {saved}, this configuration needs {network}")
-    require_whole(path, content)
     count, needed = len(content["ranks"][0]["learner"][kind.trained]), kind.num_parameters(config, network)
     if count != needed:
         raise CheckpointError(f"resume: {path} holds {count:,} parameters, this configuration needs {needed:,}")
@@ -172,6 +180,16 @@ def _find_resumed(
     changed = _changed_settings(config, path.parent.parent / "config.yaml")
     copied = [] if home_of(path) else [f"{path} lies in no run folder: the run goes on in a new one"]
     return (path, content), [*skipped, *changed, *copied, f"resuming from {path} after round {content['round']}"]
+
+
+def _existing(place: Path) -> Path:
+    try:
+        is_there = place.exists()
+    except OSError as error:
+        raise CheckpointError(f"resume: {error.strerror}: {place}") from None
+    if not is_there:
+        raise CheckpointError(f"resume: {place} does not exist")
+    return place
 
 
 def _changed_settings(config: Config, effective: Path) -> list[str]:
@@ -269,7 +287,7 @@ def plan_lines(plan: Plan) -> dict[str, str]:
         ("update", plan.kind.update_text(plan)),
         (
             "run",
-            f"{plan.num_rounds} rounds = {plan.num_rounds * steps:,} environment steps "
+            f"{plan.num_rounds} rounds = {plan.num_env_steps:,} environment steps "
             f"({config.total_env_steps:,} asked for)",
         ),
         ("shared memory", f"{block_bytes(plan.block_shapes) / 2**20:.1f} MiB for each learner"),

@@ -119,14 +119,14 @@ class PPO:
         )
 
     def train_step(
-        self, updates: Rollout, *, round_index: int, num_rounds: int, reward_scale: float = 1.0
+        self, updates: Rollout, *, round_index: int, done: float, reward_scale: float = 1.0
     ) -> tuple[dict[str, Tensor], dict[str, float]]:
         """Trains on the whole on-policy buffer and clears it.
 
         Args:
             updates: this round's annotated rollout.
-            round_index: 0-based, for the learning-rate schedule and the order of the samples.
-            num_rounds: rounds of the whole run.
+            round_index: 0-based, for the order of the samples.
+            done: part of the run before this round, in [0, 1), for the learning-rate schedule.
             reward_scale: what the actors multiplied rewards with; read where advantages are recomputed.
 
         Returns:
@@ -137,7 +137,7 @@ class PPO:
         if buffer_size == 0:
             raise ValueError("train_step needs a filled rollout; this one has been trained on already")
         if config.learning_rate_schedule == "linear":
-            self.learning_rate = config.learning_rate * (1.0 - round_index / num_rounds)
+            self.learning_rate = config.learning_rate * (1.0 - done)
         started = time.perf_counter()
         batch = self._load(updates)
         transfer_seconds = time.perf_counter() - started

@@ -1,15 +1,19 @@
-"""A process that ends with the one that started it, however that one ends. Torch-free."""
+"""Processes: one that ends with its parent, however that ends; time limits, stopped ones, lost readers. Torch-free."""
 
 from __future__ import annotations
 
 import ctypes
+import io
 import os
 import signal
 import socket
 import sys
 import threading
 import time
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
 
 _PR_SET_PDEATHSIG = 1
 _POLL_SECONDS = 1.0
@@ -37,6 +41,54 @@ def die_with_agent(environ: Mapping[str, str]) -> None:
             os._exit(1)
         except OSError:
             return  # an address that cannot be reached from here says nothing of the agent
+
+
+def is_stopped(pid: int) -> bool:
+    """Whether a signal or a debugger has stopped a process, as far as Linux can be asked."""
+    try:
+        words = Path(f"/proc/{pid}/stat").read_text()
+    except OSError:
+        return False
+    return words.rpartition(")")[2].split()[0] in ("T", "t")
+
+
+def outlast_readers() -> None:
+    """Has this process drop what it prints where it cannot be written: the reader is gone, the disk is full."""
+    for number, name in ((1, "stdout"), (2, "stderr")):
+        old = getattr(sys, name)
+        if old is not None:
+            buffer = io.BufferedWriter(_Dropping(number, "w", closefd=False))
+            encoding, by_line = old.encoding, old.line_buffering
+            stream = io.TextIOWrapper(buffer, encoding, "backslashreplace", line_buffering=by_line)
+            setattr(sys, name, stream)
+
+
+class _Dropping(io.FileIO):
+    def write(self, data: Any) -> int:
+        try:
+            return super().write(data)
+        except OSError:
+            return len(data)
+
+
+@contextmanager
+def time_limit(seconds: float, overdue: BaseException) -> Iterator[None]:
+    """Has what runs for longer raise `overdue`, where the main thread can be interrupted; 0 is no limit."""
+
+    def give_up(number: int, frame: object) -> None:
+        raise overdue
+
+    if threading.current_thread() is not threading.main_thread():
+        yield
+        return
+    before = signal.signal(signal.SIGALRM, give_up)
+    seconds_left, _ = signal.setitimer(signal.ITIMER_REAL, seconds)  # of a limit around this one
+    try:
+        yield
+    finally:
+        signal.setitimer(signal.ITIMER_REAL, 0)
+        signal.signal(signal.SIGALRM, before)
+        signal.setitimer(signal.ITIMER_REAL, seconds_left)
 
 
 def _watch(parent: int) -> None:

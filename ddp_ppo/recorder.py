@@ -50,10 +50,18 @@ class FaultRecorder:
         self._stack.close()
 
     def join(self, folder: Path) -> None:
-        """Writes faults to this run folder from now on."""
+        """Writes faults to this run folder from now on.
+
+        Raises:
+            ConfigError: its events.jsonl cannot be opened.
+        """
         if self._home is None and folder.is_dir():
             self._home = folder
-            self._events = EventLog(folder / "events.jsonl", self._plan.topology.rank)
+            path = folder / "events.jsonl"
+            try:
+                self._events = EventLog(path, self._plan.topology.rank)
+            except OSError as error:
+                raise ConfigError(f"{path} cannot be opened: {error.strerror}") from None
             self._stack.callback(self._events.close)
 
     def open_logs(self, round_index: int, env_steps: int) -> None:
@@ -84,23 +92,25 @@ class FaultRecorder:
     def anomaly(self, anomaly: Anomaly, round_index: int, env_steps: int) -> None:
         """Something that a person should look at, in every place where they may be looking."""
 
-    def model(self, now: Frozen, about: dict[str, Any], *, is_best: bool) -> None:
-        """The policy as it is now, and as the best one so far."""
+    def model(self, now: Frozen, about: dict[str, Any], *, is_best: bool) -> bool:
+        """The policy as it is now, or was at its best; whether it could be written."""
+        return False
 
     def checkpoint(self, round_index: int, content: dict[str, Any]) -> None:
         """Everything to go on from."""
 
-    def _write(self, what: str, write: Callable[[], object]) -> None:
+    def _write(self, what: str, write: Callable[[], object]) -> bool:
         """Writes, or warns once and lets the run go on; what was written before stays as it is."""
         try:
             write()
             self._warned.discard(what)
+            return True
         except OSError as error:
             if what not in self._warned:
                 self._warned.add(what)
-                self.console.say(
-                    f"warning: cannot write {what}: {error}; the run goes on, what was written before is intact"
-                )
+                rest = "" if isinstance(error, FileNotFoundError) else ", what was written before is intact"
+                self.console.say(f"warning: cannot write {what}: {error}; the run goes on{rest}")
+            return False
 
 
 class Recorder(FaultRecorder):
@@ -110,7 +120,11 @@ class Recorder(FaultRecorder):
         super().__init__(plan, console)
         self._folder = self._stack.enter_context(_open_folder(plan))
         self.path = self._folder.path
-        self.join(self.path)
+        try:
+            self.join(self.path)
+        except ConfigError:
+            self._stack.close()
+            raise
         self._watch = Watch()
         self._recent_return = math.nan
 
@@ -129,7 +143,9 @@ class Recorder(FaultRecorder):
             )
             self._stack.callback(lambda: self._write("tensorboard", self._tensorboard.close))
         except OSError as error:
-            raise ConfigError(f"the run's files cannot be opened: {error.strerror}: {error.filename}") from None
+            raise ConfigError(
+                f"the run's files cannot be opened: {error.strerror}: {error.filename or self.path}"
+            ) from None
 
     def say(self, text: str) -> None:
         self.console.say(text)
@@ -156,15 +172,14 @@ class Recorder(FaultRecorder):
         self._write("tensorboard", partial(self._tensorboard.write_text, *text))
         self.say(f"look: round {round_index}: {anomaly.rule}: {anomaly.seen} (check {anomaly.advice})")
 
-    def model(self, now: Frozen, about: dict[str, Any], *, is_best: bool) -> None:
+    def model(self, now: Frozen, about: dict[str, Any], *, is_best: bool) -> bool:
         plan, folder = self._plan, self._folder
         state = now.obs_rms_state if plan.config.normalize_obs else None
         about = {**_about(plan.config), **about}
-        places = [(folder.model, folder.latest_model)]
-        places += [(folder.best_model, folder.latest_best_model)] if is_best else []
-        for path, latest in places:
-            self._write(path.name, partial(save_model, path, plan.network, plan.env, now.parameters, state, about))
-            self._write(latest.name, partial(copy_atomically, path, latest))
+        best, newest = (folder.best_model, folder.latest_best_model), (folder.model, folder.latest_model)
+        path, latest = best if is_best else newest
+        save = partial(save_model, path, plan.network, plan.env, now.parameters, state, about)
+        return self._write(path.name, save) and self._write(latest.name, partial(copy_atomically, path, latest))
 
     def checkpoint(self, round_index: int, content: dict[str, Any]) -> None:
         plan = self._plan

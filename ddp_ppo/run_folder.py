@@ -1,4 +1,4 @@
-"""Where a run keeps its files: one folder of its own, locked while the run lives.
+"""Where a run keeps its files: one folder of its own, locked while the run lives, as is a metrics file elsewhere.
 
 output_dir/<config>-<time or name>/  config.yaml  metrics.csv  tensorboard/  checkpoints/  model.pt  model_best.pt
 output_dir/model_<config>.pt and model_<config>_best.pt are copies of the latest run's models.
@@ -10,6 +10,7 @@ import fcntl
 import glob
 import os
 import time
+from contextlib import ExitStack, suppress
 from pathlib import Path
 
 from ddp_ppo.config import Config, ConfigError
@@ -21,10 +22,10 @@ class RunFolder:
     """The folder of one run; holds its lock until it is left as a context, and no longer than its process lives."""
 
     def __init__(self, path: Path, config: Config) -> None:
-        """Takes the lock of an existing folder.
+        """Takes the locks of an existing folder and of the metrics file that the setting names.
 
         Raises:
-            ConfigError: another run is alive in it, or it cannot be written.
+            ConfigError: another run is alive in it or writes that file, or they cannot be written.
         """
         self.path = path
         self.checkpoints = path / "checkpoints"
@@ -33,23 +34,21 @@ class RunFolder:
         self.model, self.best_model = path / "model.pt", path / "model_best.pt"
         self.latest_model = path.parent / f"model_{config.name}.pt"
         self.latest_best_model = path.parent / f"model_{config.name}_best.pt"
-        try:
-            self._lock = os.open(path / _LOCK_FILE, os.O_RDWR | os.O_CREAT, 0o644)
-        except OSError as error:
-            raise ConfigError(f"{path}: this run folder cannot be written: {error.strerror}") from None
-        try:
-            fcntl.flock(self._lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except OSError as error:
-            os.close(self._lock)
-            is_taken = isinstance(error, BlockingIOError)
-            why = "another run is alive in this folder; stop it or choose another run_name"
-            other = f"its file system cannot lock files ({error.strerror}); choose another output_dir"
-            raise ConfigError(f"{path}: {why if is_taken else other}") from None
-        for left in path.rglob(".*.tmp"):  # of a run that was killed while it wrote; the lock says that it is gone
-            left.unlink()
-        mark = f"\n{config.name}\n".encode()
-        os.pwrite(self._lock, mark, 0)
-        os.ftruncate(self._lock, len(mark))
+        with ExitStack() as stack:
+            if config.metrics_path:
+                stack.callback(os.close, _lock_metrics(self.metrics))
+            try:
+                lock = os.open(path / _LOCK_FILE, os.O_RDWR | os.O_CREAT, 0o644)
+                stack.callback(os.close, lock)
+                take_lock(lock, f"{path}: another run is alive in this folder; stop it or choose another run_name")
+                for left in path.rglob(".*.tmp"):  # of a run that was killed while it wrote; it is gone, says the lock
+                    left.unlink()
+                mark = f"\n{config.name}\n".encode()
+                os.pwrite(lock, mark, 0)
+                os.ftruncate(lock, len(mark))
+            except OSError as error:
+                raise ConfigError(f"{path}: this run folder cannot be written: {error.strerror}") from None
+            self._locks = stack.pop_all()
 
     @classmethod
     def create(cls, config: Config) -> RunFolder:
@@ -59,7 +58,7 @@ class RunFolder:
             ConfigError: the folder cannot be made, or the metrics file that the setting names.
         """
         if config.metrics_path:
-            _require_file(Path(config.metrics_path))
+            os.close(_lock_metrics(Path(config.metrics_path)))  # before there is a folder
         output = Path(config.output_dir)
         name = f"{config.name}-{config.run_name or time.strftime('%Y%m%d-%H%M%S')}"
         for attempt in range(1, 1000):
@@ -77,7 +76,24 @@ class RunFolder:
         return self
 
     def __exit__(self, *error: object) -> None:
-        os.close(self._lock)
+        self._locks.close()
+
+
+def take_lock(descriptor: int, is_taken: str) -> None:
+    """Locks an open file against other runs until it is closed.
+
+    Raises:
+        ConfigError: with these words, where another run has it, or its file system cannot lock files.
+    """
+    try:
+        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        raise ConfigError(is_taken) from None
+    except OSError as error:
+        place = is_taken.partition(":")[0]
+        raise ConfigError(
+            f"{place}: its file system cannot lock files ({error.strerror}); choose another output_dir or metrics_path"
+        ) from None
 
 
 def require_writable(config: Config) -> None:
@@ -107,13 +123,19 @@ def require_writable(config: Config) -> None:
             raise ConfigError(f"{key}: {existing} is not writable; choose another path")
 
 
-def _require_file(path: Path) -> None:
-    """Creates a file that is missing; what a file holds stays as it is."""
+def _lock_metrics(path: Path) -> int:
+    """The lock of a metrics file, made where it is missing; what it holds stays as it is."""
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
-        open(path, "ab").close()
+        descriptor = os.open(path, os.O_RDWR | os.O_CREAT, 0o644)
     except OSError as error:
         raise ConfigError(f"metrics_path: cannot write {path}: {error.strerror}") from None
+    try:
+        take_lock(descriptor, f"{path}: another run writes its metrics there; choose another metrics_path")
+    except ConfigError:
+        os.close(descriptor)
+        raise
+    return descriptor
 
 
 def home_of(checkpoint: Path) -> Path | None:
@@ -122,22 +144,27 @@ def home_of(checkpoint: Path) -> Path | None:
     return folder if checkpoint.parent.name == "checkpoints" and (folder / _LOCK_FILE).exists() else None
 
 
-def latest_run(config: Config) -> Path | None:
-    """The folder of this configuration's (and run_name's) run with the newest checkpoint; None if there is none."""
+def latest_runs(config: Config) -> list[Path]:
+    """The folders of this configuration's (and run_name's) runs that have a checkpoint, that with the newest first."""
     name = config.name if config.run_name is None else f"{config.name}-{config.run_name}"
-    newest = {
-        max(checkpoint.stat().st_mtime_ns for checkpoint in checkpoints): folder
-        for folder in Path(config.output_dir).glob(f"{glob.escape(name)}*")
-        if _belongs(folder, config) and (checkpoints := list(folder.glob("checkpoints/checkpoint_*.pt")))
-    }
-    return newest[max(newest)] if newest else None
+    folders = [path for path in Path(config.output_dir).glob(f"{glob.escape(name)}*") if _belongs(path, config)]
+    return sorted((path for path in folders if _newest_checkpoint(path)), key=_newest_checkpoint, reverse=True)
+
+
+def _newest_checkpoint(folder: Path) -> int:
+    """When it was written, in ns; 0 without one."""
+    times = [0]
+    for checkpoint in folder.glob("checkpoints/checkpoint_*.pt"):
+        with suppress(FileNotFoundError):  # a run that is alive removes its old ones
+            times.append(checkpoint.stat().st_mtime_ns)
+    return max(times)
 
 
 def _belongs(path: Path, config: Config) -> bool:
     """Whether <config>-<time or name>[-<number>] is a folder of this configuration, not of one whose name is longer."""
     mark = path / _LOCK_FILE
-    lines = mark.read_text().split("\n") if mark.exists() else []
-    if len(lines) > 1 and lines[1] != config.name:
+    lines = mark.read_bytes().split(b"\n") if mark.is_file() else []
+    if len(lines) > 1 and lines[1] != config.name.encode():
         return False
     folder = path.name
     rest = folder.removeprefix(f"{config.name}-")

@@ -22,7 +22,7 @@ from numpy.typing import NDArray
 
 from ddp_ppo.comparison import SB3, group_runs
 from ddp_ppo.config import Config, ConfigError, load_config
-from ddp_ppo.env_errors import EnvError, describe_cause
+from ddp_ppo.env_errors import blamed
 from ddp_ppo.envs import make_batch_env
 from ddp_ppo.episodes import EVAL_BLOCK, Episode, blocks_of, evaluation_seeds, run_block
 from ddp_ppo.plan import env_arguments
@@ -202,10 +202,8 @@ def _make_env(config: Config) -> Any:
     import gymnasium
     from stable_baselines3.common.monitor import Monitor
 
-    try:
+    with blamed(f"--against sb3: {config.env_id} is not made by Gymnasium"):
         env = gymnasium.make(config.env_id, max_episode_steps=config.max_episode_steps, **config.env_kwargs)
-    except Exception as error:
-        raise EnvError(f"--against sb3: {config.env_id} is not made by Gymnasium: {describe_cause(error)}") from error
     return Monitor(env)
 
 

@@ -13,6 +13,7 @@ from functools import partial
 
 import numpy as np
 
+from ddp_ppo.env_errors import printable
 from ddp_ppo.protocols import Act, BatchEnv, Rows
 
 _TERMS_INTERVAL = 16  # steps between two looks at the reward's terms, which lie in K dictionaries
@@ -43,4 +44,4 @@ def run_steps(env: BatchEnv, act: Act, rows: Rows) -> dict[str, float]:
         if step % _TERMS_INTERVAL == 0:
             for name, values in env.reward_terms().items():
                 terms[name].append(float(values.mean()))
-    return {name: sum(means) / len(means) for name, means in terms.items()}
+    return {printable(name): sum(means) / len(means) for name, means in terms.items()}

@@ -1,4 +1,4 @@
-"""How a run ends early: TERM and INT let it finish its round, cut that short where it takes long, and end it anyway.
+"""How a run ends early: TERM, INT and HUP let it finish its round, cut it short where it takes long, and end it anyway.
 
 A thread reads the signals, so that they act even while the main thread waits inside a collective, where Python runs no
 handler. It sleeps until one comes. Torch-free.
@@ -17,7 +17,7 @@ from contextlib import contextmanager
 CUT_SECONDS = 3.0  # after the request: the round is cut short
 END_SECONDS = 6.0  # after the request: the process ends, whatever it does
 _SAME_SECONDS = 0.4  # Ctrl-C reaches a learner twice, from the terminal and from torchrun
-_ASKING = (signal.SIGTERM, signal.SIGINT)
+_ASKING = (signal.SIGTERM, signal.SIGINT, signal.SIGHUP)  # the last one: the terminal has gone
 
 
 class CutShort(BaseException):
@@ -25,7 +25,10 @@ class CutShort(BaseException):
 
 
 class StopRequest:
-    """Listens for TERM and INT from its creation until `restore`; a second signal ends the process at once."""
+    """Listens for TERM, INT and HUP from its creation until `restore`; a second signal ends the process at once.
+
+    HUP that is ignored, as nohup has it, stays ignored.
+    """
 
     def __init__(self) -> None:
         self.signal: int | None = None  # what the run was asked to stop with
@@ -34,7 +37,9 @@ class StopRequest:
         self._reader, self._writer = os.pipe()
         os.set_blocking(self._writer, False)
         self._previous_wakeup = signal.set_wakeup_fd(self._writer, warn_on_full_buffer=False)
-        self._previous = {number: signal.signal(number, _ignore) for number in _ASKING}
+        is_nohup = signal.getsignal(signal.SIGHUP) == signal.SIG_IGN
+        asking = [number for number in _ASKING if not (is_nohup and number == signal.SIGHUP)]
+        self._previous = {number: signal.signal(number, _ignore) for number in asking}
         self._previous[signal.SIGALRM] = signal.signal(signal.SIGALRM, self._cut)
         self._main = threading.get_ident()
         self._thread = threading.Thread(target=self._listen, name="stop request", daemon=True)

@@ -78,7 +78,7 @@ class TrainingResult:
 def train(
     config: Config, *, environ: Mapping[str, str] | None = None, console: Console | None = None
 ) -> TrainingResult:
-    """Trains one configuration, to the end or until the process gets INT or TERM.
+    """Trains one configuration, to the end or until the process gets INT, TERM or HUP.
 
     In a program of your own: call it from the main thread, below `if __name__ == "__main__":`, as the actors that it
     starts import the program again. Set OPENBLAS_NUM_THREADS=1 before NumPy is imported, as the command line does.
@@ -141,6 +141,7 @@ class _Run:
         self.round = self.env_steps = 0
         self.elapsed_seconds = self.checkpoint_seconds = 0.0
         self.best_return = self.eval_return = math.nan
+        self.unwritten_best: tuple[Frozen, dict[str, Any]] | None = None
         start = plan.starting_point()
         self.statistics = Statistics(start.obs_rms_state, start.return_rms_state)
         self.learner = plan.kind.make(
@@ -161,11 +162,12 @@ class _Run:
             return self._rounds()
         except CutShort:
             return self._cut_short()
-        except (ActorError, CollectiveError, ConsistencyError, NonFiniteError) as error:
+        except Exception as error:  # whatever it is, foreseen or not: what whole rounds have learnt is kept
             if self.stop.is_overdue and isinstance(error, CollectiveError):  # those that left were asked to stop too
                 return self._cut_short()
-            headline = str(error).partition("\n")[0]
-            self.recorder.event(_EVENTS[type(error)], self.kept.round, headline, is_shown=False)
+            kind = _EVENTS.get(type(error), "error")
+            headline = str(error).partition("\n")[0] if kind != "error" else repr(error)
+            self.recorder.event(kind, self.kept.round, headline, is_shown=False)
             self.learners.leave(headline)
             if not isinstance(error, ConsistencyError):  # then nobody knows which rank's state is right
                 self._save_kept()
@@ -190,6 +192,7 @@ class _Run:
             synced = time.perf_counter()
             is_last = self.round == plan.num_rounds or stop_signal is not None
             evaluation = self._evaluate()
+            self._write_best()
             ended = time.perf_counter()
             self.elapsed_seconds = first_elapsed + ended - session_start
             times = {
@@ -270,7 +273,10 @@ class _Run:
         self.learner.set_obs_rms_state(data.obs_rms_state)
         try:
             _, metrics = self.learner.train_step(
-                data.rollout, round_index=self.round, num_rounds=self.plan.num_rounds, reward_scale=data.reward_scale
+                data.rollout,
+                round_index=self.round,
+                done=self.env_steps / self.plan.num_env_steps,
+                reward_scale=data.reward_scale,
             )
         except NonFiniteError as error:
             is_mean = self.config.sync_mode == "gradients" and self.plan.topology.num_learners > 1
@@ -312,7 +318,7 @@ class _Run:
         )
 
     def _evaluate(self) -> dict[str, float]:
-        """Deterministic episodes with fixed seeds on rank 0 where due; the best model is the one with the best mean."""
+        """Deterministic episodes with fixed seeds on rank 0 where due; writes the model, and keeps the best mean's."""
         interval = self.config.eval_interval
         is_due = self.round == self.plan.num_rounds or (interval > 0 and self.round % interval == 0)
         result = {"eval/return_mean": math.nan, "eval/return_std": math.nan, "eval/length_mean": math.nan}
@@ -326,10 +332,22 @@ class _Run:
         except CutShort:  # the round itself is whole
             self.pool.close(0.0)
             return result
-        returns = np.array([episode.episode_return for episode in episodes])
+        fault = next((episode.fault for episode in episodes if episode.fault), None)
+        if fault is not None:
+            what = f"the evaluation of round {self.round} does not count: {fault}"
+            self.recorder.event("non_finite", self.round, what)
+        returns = np.array([math.nan if fault else episode.episode_return for episode in episodes])
         self.eval_return = float(returns.mean())
-        is_best = math.isnan(self.best_return) or self.eval_return > self.best_return
-        self.best_return = self.eval_return if is_best else self.best_return
+        about = self._about_model()
+        self.recorder.model(now, about, is_best=False)
+        best = self.best_return if self.unwritten_best is None else self.unwritten_best[1]["eval_return"]
+        if self.eval_return > best or (math.isnan(best) and not math.isnan(self.eval_return)):
+            self.unwritten_best = now, about
+        length = float(np.mean([episode.length for episode in episodes]))
+        return dict(zip(result, (self.eval_return, float(returns.std()), length), strict=True))
+
+    def _about_model(self) -> dict[str, Any]:
+        """Where the model of this moment comes from."""
         about: dict[str, Any] = {"round": self.round, "env_steps": self.env_steps, "eval_return": self.eval_return}
         if self.config.normalize_reward:
             about["return_rms_state"] = {
@@ -337,9 +355,12 @@ class _Run:
                 "var": float(self.statistics.returns["var"][0]),
                 "count": self.statistics.returns["count"],
             }
-        self.recorder.model(now, about, is_best=is_best)
-        length = float(np.mean([episode.length for episode in episodes]))
-        return dict(zip(result, (self.eval_return, float(returns.std()), length), strict=True))
+        return about
+
+    def _write_best(self) -> None:
+        """Counts the best model once it is written; one that a full disk does not take is tried after every round."""
+        if self.unwritten_best is not None and self.recorder.model(*self.unwritten_best, is_best=True):
+            self.best_return, self.unwritten_best = self.unwritten_best[1]["eval_return"], None
 
     def _checkpoint(self) -> None:
         """Gathers every rank's state and has it written as one file."""

@@ -6,11 +6,15 @@ number in this process (an actor's own environments come first, those it evaluat
 
 from __future__ import annotations
 
+import ctypes
 import json
 import math
 import os
+import signal
+import subprocess
 import sys
 import threading
+from dataclasses import asdict
 from pathlib import Path
 
 import gymnasium
@@ -18,6 +22,7 @@ import numpy as np
 from gymnasium.spaces import Box, Dict, Discrete, MultiDiscrete
 
 from ddp_ppo.annotate import REWARD_CLIP, Discounting, annotate_ppo
+from ddp_ppo.moments import empty_rms_state
 from ddp_ppo.rollout import Rollout, rollout_shapes
 
 _ANY = Box(-np.inf, np.inf, (1,), np.float32)
@@ -111,12 +116,14 @@ class Forgetful(Count):
 class Misbehaving(Count):
     """`Count` that goes wrong at step `at` (1-based, since it was built) of the environment with this number.
 
-    `how`: "raise", "hang", "exit", "nan_obs", "inf_reward", "nan_reward", "shape".
+    `how`: "raise", "hang", "exit", "nan_obs", "inf_reward", "nan_reward", "shape"; "sys_exit"; "lost_peer", its own
+    connection; "stop", by a signal; "fork", and the child goes on; "exit_with_child", which keeps what is open; "start"
+    another program, whose pid is then in `folder`.
     """
 
     def __init__(self, how: str, at: int = 40, number: int = 0, length: float = math.inf, folder=None) -> None:
         super().__init__(length, folder)
-        self.how, self.at, self.only = how, at, number
+        self.how, self.at, self.only, self.folder = how, at, number, folder
         self.num_steps = 0
 
     def step(self, action):
@@ -129,6 +136,20 @@ class Misbehaving(Count):
                 threading.Event().wait()
             if self.how == "exit":
                 os._exit(7)
+            if self.how == "sys_exit":
+                sys.exit()
+            if self.how == "lost_peer":
+                raise ConnectionResetError("simulator gone")
+            if self.how == "stop":
+                os.kill(os.getpid(), signal.SIGSTOP)
+            if self.how == "fork":
+                os.fork()
+            if self.how == "exit_with_child":
+                libc = ctypes.CDLL(None)
+                os._exit(7 if libc.fork() else libc.sleep(60))  # Python knows nothing of this child
+            if self.how == "start":
+                sleeper = subprocess.Popen(["sleep", "60"])
+                Path(self.folder, "sleeper").write_text(str(sleeper.pid))
             obs = {"nan_obs": column(np.nan), "shape": np.zeros(3, np.float32)}.get(self.how, obs)
             reward = {"inf_reward": np.inf, "nan_reward": np.nan}.get(self.how, reward)
         return obs, reward, terminated, truncated, info
@@ -217,6 +238,29 @@ class Unbuildable(Count):
         raise RuntimeError("no licence-4711")
 
 
+class Unwell(Count):
+    """`Count` that goes wrong in the learner, which builds and closes one to see what it is.
+
+    `how`: "exit", "close", "hang" (in close); "move" to another folder; "thread", which never ends.
+    """
+
+    def __init__(self, how: str, length: float = 5) -> None:
+        super().__init__(length)
+        self.how = how
+        if how == "exit":
+            sys.exit("no licence-4712")
+        if how == "move":
+            os.chdir("/")
+        if how == "thread":
+            threading.Thread(target=threading.Event().wait).start()
+
+    def close(self) -> None:
+        if self.how == "close":
+            raise RuntimeError("no end-4713")
+        if self.how == "hang":
+            threading.Event().wait()
+
+
 class DictObs(Count):
     """Its observation space is not supported."""
 
@@ -250,6 +294,24 @@ def random_parameters(network, seed=0):
     return flat
 
 
+def whole_checkpoint(network, env):
+    """What a run of one learner with one actor and one environment saves, but for the round; as NumPy arrays."""
+    flat = random_parameters(network)
+    adam = {"exp_avg": np.zeros_like(flat), "exp_avg_sq": np.zeros_like(flat), "step": 4.0, "learning_rate": 1e-3}
+    episode = {"episode_return": np.zeros(1), "episode_length": np.zeros(1, int), "discounted_return": np.zeros(1)}
+    return {
+        "network": asdict(network),
+        "env": asdict(env),
+        "env_steps": 64,
+        "elapsed_seconds": 1.5,
+        "best_return": math.nan,
+        "eval_return": math.nan,
+        "obs_rms_state": empty_rms_state(network.obs_size),
+        "return_rms_state": empty_rms_state(1),
+        "ranks": [{"learner": {"parameters": flat, **adam}, "actors": [{"env": None, **episode}]}],
+    }
+
+
 def sampled_rollout(policy, fields, num_steps, num_envs, *, seed=0, gamma=0.9, gae_lambda=0.8, reward_scale=1.0):
     """A filled rollout of a loaded policy: random observations, rewards and ends of episodes, annotated for PPO."""
     generator = np.random.default_rng(seed)
@@ -280,6 +342,7 @@ for _class in (
     Echo,
     Witness,
     Unbuildable,
+    Unwell,
     DictObs,
     TwoChoices,
 ):

@@ -6,6 +6,7 @@ All processes of a program carry a mark in their environment, whoever their pare
 from __future__ import annotations
 
 import csv
+import json
 import os
 import signal
 import socket
@@ -32,6 +33,19 @@ LIMIT_SECONDS = 60.0
 POLL_SECONDS = 0.01
 TIME_COLUMNS = "time/"
 TORCHRUN_VARIABLES = ("RANK", "WORLD_SIZE", "LOCAL_RANK", "LOCAL_WORLD_SIZE", "GROUP_RANK", "OMP_NUM_THREADS")
+
+# Runs commands of ddp-ppo in one process, each a list of words; an exit status other than 0 ends it.
+RUNNER = """
+import glob, json, sys
+from ddp_ppo.__main__ import main
+
+if __name__ == "__main__":
+    for words in json.loads(sys.argv[1]):
+        print("$", *words, flush=True)
+        words = [found for word in words for found in (sorted(glob.glob(word)) or [word])]
+        if status := main(words):
+            sys.exit(f"status {status}: {' '.join(words)}")
+"""
 
 # 2 actors x 2 environments x 16 steps = 64 samples a round; CartPole's state can be saved.
 TINY = """
@@ -215,6 +229,13 @@ class FolderTestCase(unittest.TestCase):
     def train(cls, *words: object, nproc: int | None = None) -> Ended:
         """Runs a training to its end, which must be a success that leaves no process behind."""
         return succeeded(cls.start(*words, nproc=nproc))
+
+    @classmethod
+    def run_all(cls, *commands: list[object]) -> Ended:
+        """Runs commands of ddp-ppo in one process, one after the other: torch is imported once."""
+        program = Program("-c", RUNNER, json.dumps(commands, default=str), folder=cls.work)
+        cls.addClassCleanup(program.__exit__)
+        return succeeded(program)
 
     def run_folder(self, output: str = "output", pattern: str = "*-*") -> Path:
         """The only run folder in an output folder of `work`."""

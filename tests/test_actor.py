@@ -11,6 +11,7 @@ import numpy as np
 
 from ddp_ppo.actor import Actor
 from ddp_ppo.config import Config
+from ddp_ppo.env_errors import EnvError
 from ddp_ppo.finite import NonFiniteError
 from ddp_ppo.networks import initial_parameters
 from tests import fixtures
@@ -354,6 +355,12 @@ class SaveTest(ActorTestCase):
         stats = actor.sample(round_index)
         report = {name: repr(value) for name, value in stats.items() if name not in self.CLOCK}
         return {name: arrays[name].copy() for name in self.FIELDS}, report, stats["state"]
+
+    def test_a_state_that_a_checkpoint_would_not_give_back_is_refused_whoever_gives_it(self):
+        options = {"env_backend": "tests.test_envs:OwnBatchEnv", "env_kwargs": {"state": "walk"}}
+        _, actor = self.actor("own-v0", **options)
+        with self.assertRaisesRegex(EnvError, r"own: save\(\)\['x'\]\[0\] is an array of <U4"):
+            actor.save()
 
     def test_a_restored_actor_goes_on_to_the_last_bit(self):
         for name in ("CartPole-v1", "Pendulum-v1", "InvertedPendulum-v5"):

@@ -1,5 +1,6 @@
 """Real actor processes: what they answer, and what is said of one that fails, dies or hangs."""
 
+import contextlib
 import dataclasses
 import json
 import multiprocessing
@@ -158,6 +159,44 @@ class FailuresTest(PoolTestCase):
         _, pool = self.pool("Misbehaving", num_actors=1, env_kwargs={"how": "exit", "at": 3})
         self.assertRegex(self.failure(pool), r"^actor 0 of rank 0 .*exited with 7 while sampling")
 
+    def test_whatever_an_environment_raises_is_an_error_of_its_own(self):
+        for how, words in (("sys_exit", "SystemExit"), ("lost_peer", "ConnectionResetError: simulator gone")):
+            with self.subTest(how):
+                settings = {"max_restarts": 1, "on_restart": self.fail}
+                _, pool = self.pool(
+                    "Misbehaving", num_actors=1, env_kwargs={"how": how, "at": 3}, pool_settings=settings
+                )
+                self.assertRegex(self.failure(pool).splitlines()[0], f"environment 0 failed in step 3 .*: {words}")
+
+    def test_an_actor_that_ends_is_noticed_although_a_child_of_its_environment_goes_on(self):
+        _, pool = self.pool("Misbehaving", num_actors=1, env_kwargs={"how": "exit_with_child", "at": 3})
+        started = time.monotonic()
+        self.assertRegex(self.failure(pool), r"^actor 0 of rank 0 .*exited with 7 while sampling")
+        self.assertLess(time.monotonic() - started, TIMEOUT_SECONDS / 2)
+
+    def test_a_child_that_an_environment_lets_go_on_does_not_answer(self):
+        _, pool = self.pool("Misbehaving", num_actors=1, env_kwargs={"how": "fork", "at": 3, "length": 4})
+        self.assertEqual([pool.sample(i)[0]["episodes"] for i in range(3)], [4, 4, 4])
+        self.assertEqual(len(pool.evaluate([1])), 1)
+
+    def test_what_an_environment_has_started_ends_with_its_actor(self):
+        folder = self.enterContext(tempfile.TemporaryDirectory())
+        options = {"how": "start", "at": 3, "folder": folder}
+        _, pool = self.pool("Misbehaving", num_actors=1, env_kwargs=options)
+        pool.sample(0)
+        sleeper = Path(folder, "sleeper").read_text()
+        self.assertTrue(lives(sleeper))
+        pool.close()
+        deadline = time.monotonic() + TIMEOUT_SECONDS
+        while lives(sleeper) and time.monotonic() < deadline:
+            time.sleep(0.01)
+        self.assertFalse(lives(sleeper))
+
+    def test_an_actor_that_is_stopped_is_called_so(self):
+        _, pool = self.pool("Misbehaving", num_actors=1, env_kwargs={"how": "stop", "at": 3})
+        pool._timeout = 0.5
+        self.assertRegex(self.failure(pool), "actor_timeout_seconds=0.5 .the process is stopped")
+
     def test_an_actor_that_hangs_is_given_up_at_the_limit(self):  # O-40
         settings = {"timeout_seconds": 3.0}
         _, pool = self.pool("Misbehaving", num_actors=1, length=64, env_kwargs={"how": "hang"}, pool_settings=settings)
@@ -245,6 +284,13 @@ class RestartTest(PoolTestCase):
         settings = {"max_restarts": 3, "on_restart": self.fail}
         _, pool = self.pool("Misbehaving", env_kwargs={"how": "raise", "at": 3}, pool_settings=settings)
         self.assertIn("boom-17", self.failure(pool))
+
+
+def lives(pid):
+    """Whether there is such a process, zombies left out."""
+    with contextlib.suppress(OSError):
+        return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] not in "ZX"
+    return False
 
 
 def kill_actor(actor_id):

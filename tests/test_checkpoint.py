@@ -1,6 +1,7 @@
 """Files that outlive a run: whole or not there, safe to load, and bit for bit what was saved."""
 
 import os
+import random
 import signal
 import subprocess
 import sys
@@ -22,12 +23,13 @@ from ddp_ppo.checkpoint import (
 )
 from ddp_ppo.networks import NetworkSpec
 from ddp_ppo.protocols import EnvSpec
-from tests.fixtures import random_parameters
+from tests.fixtures import random_parameters, whole_checkpoint
 
 ROOT = Path(__file__).resolve().parents[1]
 LIMIT_SECONDS = 60
 ENV = EnvSpec("A-v0", 3, "box", 2, (-1.0, -2.0), (1.0, float("inf")), 0, 200, "gymnasium")
 NETWORK = NetworkSpec.for_env(ENV, (4,), "tanh")
+WHOLE = whole_checkpoint(NETWORK, ENV)
 
 KILLED_WHILE_WRITING = """
 import os, signal, sys
@@ -100,7 +102,7 @@ class WriteTest(FolderTestCase):
 class CheckpointTest(FolderTestCase):
     def save(self, *rounds, keep=10):
         for round_index in rounds:
-            save_checkpoint(self.folder / "checkpoints", round_index, {"value": round_index}, keep)
+            save_checkpoint(self.folder / "checkpoints", round_index, {"value": round_index, **WHOLE}, keep)
 
     def damage(self, round_index, content=None):
         path = self.folder / "checkpoints" / f"checkpoint_{round_index:07d}.pt"
@@ -119,9 +121,11 @@ class CheckpointTest(FolderTestCase):
             "scalars": [np.float64(0.1), np.float32(0.1), np.int64(7), np.bool_(True)],
             "generator": generator.bit_generator.state,  # integers of 128 bits
             "nested": {"deep": [{"empty": {}, "none": None, "text": "ö\0", "big": -(2**200)}, [1, 2.5, True, []]]},
+            "tuples": {(1, "a"): ((), (1, [2.5, (None,)]))},
+            "python": random.getstate(),
             "nan": float("nan"),
         }
-        path = save_checkpoint(self.folder / "checkpoints", 3, state, 1)
+        path = save_checkpoint(self.folder / "checkpoints", 3, state | WHOLE, 1)
         found, content, skipped = find_checkpoint(self.folder)
         self.assertEqual((found, skipped, content["round"]), (path, [], 3))
         for name in ("float32", "float64", "flags", "integers"):
@@ -129,7 +133,8 @@ class CheckpointTest(FolderTestCase):
             self.assertEqual(content[name].tobytes(), state[name].tobytes())
         self.assertEqual(content["scalars"], [0.1, float(np.float32(0.1)), 7, True])
         self.assertEqual([type(value) for value in content["scalars"]], [float, float, int, bool])
-        self.assertEqual(content["nested"], state["nested"])
+        for name in ("nested", "tuples", "python"):
+            self.assertEqual(content[name], state[name])
         self.assertTrue(np.isnan(content["nan"]))
         expected = generator.standard_normal(5)
         restored = np.random.default_rng(1)
@@ -146,7 +151,7 @@ class CheckpointTest(FolderTestCase):
             "fortran": np.asfortranarray(base),
             "fixed": read_only,
         }
-        save_checkpoint(self.folder, 1, state, 1)
+        save_checkpoint(self.folder, 1, state | WHOLE, 1)
         content = find_checkpoint(self.folder)[1]
         for name, array in state.items():
             np.testing.assert_array_equal(content[name], array)
@@ -208,10 +213,53 @@ class CheckpointTest(FolderTestCase):
         self.assertEqual((found.name, skipped), ("checkpoint_0000001.pt", []))
 
     def test_file_of_another_kind_is_refused(self):
-        for content in ({"round": 1}, {"format": 2, "round": 1}, {"format": 1}, [1, 2], torch.zeros(3)):
+        for content in ({"round": 1}, {"format": 2, "round": 1}, [1, 2], torch.zeros(3)):
             torch.save(content, self.folder / "checkpoint_1.pt")
             with self.assertRaisesRegex(CheckpointError, "format"):
                 find_checkpoint(self.folder)
+
+    def test_one_flipped_bit_is_noticed(self):
+        self.save(1, 2)
+        path = self.folder / "checkpoints" / "checkpoint_0000002.pt"
+        data = bytearray(path.read_bytes())
+        data[data.index(WHOLE["ranks"][0]["learner"]["parameters"].tobytes()) + 3] ^= 0x40
+        path.write_bytes(data)
+        found, _, (skipped,) = find_checkpoint(self.folder)
+        self.assertEqual(found.name, "checkpoint_0000001.pt")
+        self.assertRegex(skipped, "checkpoint_0000002.pt: not a readable checkpoint .*checksum")
+
+    def test_what_is_readable_but_not_whole_is_skipped_and_named(self):
+        def learner(content):
+            return content["ranks"][0]["learner"]
+
+        spoil = {
+            "lacks ranks": lambda content: content.pop("ranks"),
+            "lacks network": lambda content: content.pop("network"),
+            "lacks env_steps": lambda content: content.pop("env_steps"),
+            "zzz": lambda content: content["network"].update(zzz=1),
+            "no count": lambda content: content.update(round="six"),
+            "ranks is empty": lambda content: content["ranks"].clear(),
+            "rank lacks actors, learner": lambda content: content["ranks"][0].clear(),
+            "learner lacks exp_avg": lambda content: learner(content).pop("exp_avg"),
+            "actor lacks env": lambda content: content["ranks"][0]["actors"][0].pop("env"),
+            "mean of obs_rms_state has shape": lambda content: content["obs_rms_state"].update(mean=torch.zeros(7)),
+            "exp_avg of a learner has shape": lambda content: learner(content).update(exp_avg=torch.zeros(7)),
+            "parameters of a learner has shape": lambda content: learner(content).update(parameters=torch.zeros(7)),
+            "var of return_rms_state is not": lambda content: content["return_rms_state"]["var"].fill_(torch.nan),
+            "count of obs_rms_state is not": lambda content: content["obs_rms_state"].update(count=torch.inf),
+            "parameters of a learner is not": lambda content: learner(content)["parameters"][3].fill_(torch.inf),
+        }
+        self.save(1, 2)
+        path = self.folder / "checkpoints" / "checkpoint_0000002.pt"
+        for words, change in spoil.items():
+            with self.subTest(words):
+                self.save(2)
+                content = torch.load(path, weights_only=True)
+                change(content)
+                torch.save(content, path)
+                found, _, (skipped,) = find_checkpoint(self.folder)
+                self.assertEqual(found.name, "checkpoint_0000001.pt")
+                self.assertRegex(skipped, f"{path}: not a whole checkpoint .*{words}")
 
     def test_code_in_a_pickle_is_refused_and_not_run(self):  # O-58
         marker, path = self.folder / "marker", self.folder / "checkpoint_0000001.pt"
@@ -299,7 +347,10 @@ class ModelTest(FolderTestCase):
         del content["spec"]["env"]
         torch.save(content, self.folder / "b.pt")
         (self.folder / "c.pt").write_bytes(data[: len(data) // 2])
-        for path in (checkpoint, self.folder / "b.pt", self.folder / "c.pt", self.folder / "absent.pt"):
+        flipped = bytearray(data)
+        flipped[data.index(self.parameters[NETWORK.log_std_slice].tobytes())] ^= 1
+        (self.folder / "d.pt").write_bytes(flipped)
+        for path in (checkpoint, *(self.folder / f"{name}.pt" for name in ("b", "c", "d", "absent"))):
             with self.assertRaises(CheckpointError) as caught:
                 load_model(path)
             self.assertIn(str(path), str(caught.exception))

@@ -459,6 +459,11 @@ class DerivedTest(unittest.TestCase):
         self.assertEqual(Config(total_env_steps=1).num_rounds(1), 1)
         self.assertEqual(Config(total_env_steps=2048).num_rounds(1), 1)
 
+    def test_a_resumed_run_has_the_rounds_that_its_remaining_steps_need(self):
+        config = Config(total_env_steps=10_000, num_actors=3, envs_per_actor=5, rollout_length=100)
+        for env_steps, expected in ((6_000, 15), (9_999, 13), (10_000, 12), (12_000, 12)):  # of 1,500 steps each
+            self.assertEqual(config.num_rounds(1, done=12, env_steps=env_steps), expected)
+
     def test_totals_are_shared_by_the_learners(self):
         config = Config(num_gpus=8, num_actors=64, envs_per_actor=4, rollout_length=16)
         self.assertEqual((config.actors_per_learner, config.envs_per_learner), (8, 32))

@@ -84,7 +84,7 @@ def rollouts(count, num_envs=2, num_steps=5):
 def train(learner, sequence, first_round=0):
     """Metrics of each round."""
     return [
-        learner.train_step(rollout, round_index=i, num_rounds=100)[1] for i, rollout in enumerate(sequence, first_round)
+        learner.train_step(rollout, round_index=i, done=i / 100)[1] for i, rollout in enumerate(sequence, first_round)
     ]
 
 
@@ -251,7 +251,7 @@ class TrajectoriesTest(unittest.TestCase):
 
     def test_rollout_is_held_as_it_is_and_rewards_are_scaled(self):
         (rollout,) = rollouts(1)
-        self.learner.train_step(rollout, round_index=0, num_rounds=1, reward_scale=0.5)
+        self.learner.train_step(rollout, round_index=0, done=0.0, reward_scale=0.5)
         held = self.held()
         for name in ("obs", "act", "logits"):
             np.testing.assert_array_equal(getattr(held, name).numpy(), rollout[name])
@@ -288,7 +288,7 @@ class TrainStepTest(unittest.TestCase):
         learner, other = (make_learner(dataclasses.replace(SETTINGS, replay_capacity=0)) for _ in range(2))
         (rollout,) = rollouts(1)
         batch = learner._trajectories(rollout, 1.0)
-        _, metrics = other.train_step(rollout, round_index=0, num_rounds=1)
+        _, metrics = other.train_step(rollout, round_index=0, done=0.0)
         self.assertEqual(metrics["train/loss"], float(learner.update(batch)[0]))
         self.assertTrue(torch.equal(learner.agent.flat, other.agent.flat))
 

@@ -13,7 +13,7 @@ import torch
 
 from ddp_ppo.distributed import Learners, average_metrics
 from ddp_ppo.topology import TrainingTopology
-from tests.process import ROOT, TINY, FolderTestCase, Program, free_port, read_csv, succeeded
+from tests.process import ROOT, TINY, FolderTestCase, Program, free_port, read_csv, succeeded, train_words
 
 NAN = math.nan
 ALONE = TrainingTopology(
@@ -73,7 +73,7 @@ def train(averaging):
     learner = PPO(config, network, fresh(random_parameters(network)), device=torch.device("cpu"), averaging=averaging)
     policy = NumpyPolicy(network, env, 4, 8)
     policy.load(random_parameters(network), None)
-    learner.train_step(sampled_rollout(policy, PPO.rollout_fields(network), 8, 4), round_index=0, num_rounds=1)
+    learner.train_step(sampled_rollout(policy, PPO.rollout_fields(network), 8, 4), round_index=0, done=0.0)
     return learner.policy.flat.detach()
 
 def speak():
@@ -355,8 +355,9 @@ class SeveralMachinesTest(FolderTestCase):
         folders = [self.folder / "a", self.folder / "b"]
         for folder in folders:
             folder.mkdir()
-        for agent in self.launch("run_name=apart", "total_env_steps=320", folders=folders):
-            succeeded(agent)
+        words = (self.config("two", TINY), "device=cpu", "run_name=apart", "total_env_steps=320")
+        with Program(*train_words(*words), folder=folders[0]) as program:
+            succeeded(program)
         words = ("run_name=apart", "total_env_steps=640", "resume=auto", "collective_timeout_seconds=20")
         ended = [agent.end() for agent in self.launch(*words, folders=folders)]
         self.assertEqual([one.code for one in ended], [1, 1])

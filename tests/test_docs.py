@@ -23,7 +23,7 @@ from typing import NamedTuple
 from ddp_ppo.anomalies import Watch
 from ddp_ppo.config import describe_settings, load_config
 from tests.disco_golden import WEIGHTS
-from tests.process import ROOT, FolderTestCase, Program, free_port
+from tests.process import ROOT, RUNNER, FolderTestCase, Program, free_port
 
 DOCS = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]
 LIMIT_SECONDS = 250.0
@@ -58,7 +58,7 @@ GIVEN = {
     "my_task.yaml": f"inherits: {ROOT}/configs/base.yaml\n",
 }
 # README's commands are no story: the runs that they name are copies of a small one.
-COPIES = {"README.md": ("a", "b", "a-1", "b-1"), "troubleshooting.md": ("half_cheetah-first",)}
+COPIES = {"README.md": ("half_cheetah-a", "a", "b", "a-1", "b-1"), "troubleshooting.md": ("half_cheetah-first",)}
 MAKE_RUN = [["train", "configs/half_cheetah.yaml", "run_name=a"], ["play", "output/half_cheetah-a", "--steps", "5"]]
 RULES = {rule.name for rule in Watch()._rules} | {"overlap_at_reset"}
 METRICS = set(re.findall(r"`([a-z]+/[a-z_]+)`", (ROOT / "docs" / "metrics.md").read_text()))
@@ -66,19 +66,6 @@ NO_SETTINGS = {"render_mode", "non_finite", "weights_only"}
 FOREIGN = r"\[Errno .*|all_reduce"  # the system's words
 TINY = ("total_env_steps=1", "max_episode_steps=50", "eval_episodes=2")
 QUICK = (*TINY, "num_actors=1", "envs_per_actor=2", "rollout_length=32")
-
-# Runs commands of ddp-ppo in one process, each a list of words; an exit status other than 0 ends it.
-RUNNER = """
-import glob, json, sys
-from ddp_ppo.__main__ import main
-
-if __name__ == "__main__":
-    for words in json.loads(sys.argv[1]):
-        print("$", *words, flush=True)
-        words = [found for word in words for found in (sorted(glob.glob(word)) or [word])]
-        if status := main(words):
-            sys.exit(f"status {status}: {' '.join(words)}")
-"""
 
 
 class Command(NamedTuple):
@@ -108,7 +95,7 @@ class Command(NamedTuple):
         """The words of the Python processes that another program would start, all at once."""
         program, *words = shlex.split(self.text)
         if program != "torchrun":
-            few = {"scripts/tune.py": ["--trials", "1", "--seeds", "1", *TINY], "sweep.py": [*TINY]}
+            few = {"scripts/tune.py": ["--trials", "1", "--seeds", "1", *QUICK], "sweep.py": [*QUICK]}
             return [[*words, *few.get(words[0], [])]]
         port = f"--rdzv_endpoint=localhost:{free_port()}"
         words = [port if word.startswith("--rdzv_endpoint") else word for word in words]
@@ -122,11 +109,10 @@ def has(package: str) -> bool:
 
 def shortened(words: list[str]) -> list[str]:
     """The same command of ddp-ppo with little to do."""
-    few = {"--seconds": "1", "--steps": "20"}
+    few = {"--seconds": "0.1", "--steps": "5"}
     words = [few.get(before, word) for before, word in zip(["", *words], words, strict=False)]
-    words += ["--steps", "20"] if words[0] == "play" and "--steps" not in words else []
-    extra = {"train": TINY, "check": QUICK, "bench": QUICK}.get(words[0], ())
-    extra += ("num_actors=1",) if words[0] == "train" and not any("num_gpus" in word for word in words) else ()
+    words += ["--steps", "5"] if words[0] == "play" and "--steps" not in words else []
+    extra = QUICK if words[0] in ("train", "check", "bench") else ()
     if any("points:Points" in word for word in words):  # keeps its own time
         extra = tuple(word for word in extra if not word.startswith("max_episode_steps"))
     end = next((index for index, word in enumerate(words) if word.startswith("--")), len(words))
@@ -160,17 +146,25 @@ def files(document: Path) -> dict[str, str]:
 
 
 class CommandsTest(FolderTestCase):
-    def place(self, name):
+    @classmethod
+    def setUpClass(cls):
+        super().setUpClass()
+        cls.made = cls.place("made", {})
+        cls.ddp_ppo(cls.made, MAKE_RUN)
+
+    @classmethod
+    def place(cls, name, shown):
         """A folder that looks like the project's, as far as commands see it, with the files that a document shows."""
-        folder = self.folder / name
+        folder = cls.folder / name
         folder.mkdir()
         for part in ("configs", "scripts", "train.py", "constraints.txt"):
             (folder / part).symlink_to(ROOT / part)
-        for file, text in [*GIVEN.items(), *files(path(name)).items()]:
+        for file, text in (GIVEN | shown).items():
             (folder / file).write_text(text)
         return folder
 
-    def python(self, folder, *several):
+    @classmethod
+    def python(cls, folder, *several):
         """Runs Python processes beside each other to their ends, which must be successes."""
         paths = os.pathsep.join([str(ROOT), str(folder)])
         environ = {**ENVIRON, "PYTHONPATH": paths, "DDP_PPO_DISCO_WEIGHTS": str(WEIGHTS)}
@@ -183,17 +177,16 @@ class CommandsTest(FolderTestCase):
                         f"{folder.name}: exit code {ended.code}\n{ended.out[-2000:]}\n{ended.err[-2000:]}"
                     )
 
-    def ddp_ppo(self, folder, runs):
+    @classmethod
+    def ddp_ppo(cls, folder, runs):
         """Runs commands of ddp-ppo one after the other."""
-        self.python(folder, ["-c", RUNNER, json.dumps([shortened(words) for words in runs])])
+        cls.python(folder, ["-c", RUNNER, json.dumps([shortened(words) for words in runs])])
 
     def run_document(self, name, wanted):
         """Runs a document's commands in their order."""
-        folder = self.place(name)
-        if name in COPIES:
-            self.ddp_ppo(folder, MAKE_RUN)
-            for copy in COPIES[name]:
-                shutil.copytree(folder / "output" / "half_cheetah-a", folder / "output" / copy)
+        folder = self.place(name, files(path(name)))
+        for copy in COPIES.get(name, ()):
+            shutil.copytree(self.made / "output" / "half_cheetah-a", folder / "output" / copy)
         for is_ours, group in itertools.groupby(wanted, lambda command: command.for_main() is not None):
             if is_ours:
                 self.ddp_ppo(folder, [command.for_main() for command in group])
@@ -214,9 +207,7 @@ class CommandsTest(FolderTestCase):
                 job.result()
 
     def test_the_metrics_of_a_run_are_those_that_are_described(self):
-        folder = self.place("metrics.md")
-        self.ddp_ppo(folder, MAKE_RUN[:1])
-        (run,) = (folder / "output").glob("*/metrics.csv")
+        (run,) = (self.made / "output").glob("*/metrics.csv")
         written = {re.sub("^reward/.*", "reward/<name>", name) for name in run.read_text().split("\n")[0].split(",")}
         rows = [line for line in path("metrics.md").read_text().splitlines() if "| DiscoRL: " not in line]
         described = set(re.findall(r"`([\w/<>]+)`", "".join(row.split("|")[1] for row in rows if row.startswith("|"))))

@@ -1,7 +1,10 @@
 """Environments as arrays: spaces, episodes, errors, saved states and backends, on real environments."""
 
+import collections
+import enum
 import os
 import pickle
+import random
 import subprocess
 import sys
 import tempfile
@@ -14,6 +17,8 @@ import numpy as np
 from gymnasium import spaces
 from gymnasium.wrappers import ClipReward, TimeLimit
 
+from ddp_ppo.checkpoint import load_plain, save_plain
+from ddp_ppo.env_state import require_plain
 from ddp_ppo.envs import EnvError, describe_env, make_batch_env
 from ddp_ppo.protocols import EnvSpec, Step
 
@@ -82,12 +87,13 @@ class CheckpointedEnv(ScriptEnv):
 class OwnBatchEnv:
     """A vectorised environment of a user's own."""
 
-    def __init__(self, num_envs, size=1, wrong=None):
+    def __init__(self, num_envs, size=1, wrong=None, state=None):
         self.num_envs = num_envs + (wrong == "num_envs")
         self.spec = "my spec" if wrong == "spec" else EnvSpec("own", size, "discrete", 2, backend="own")
         if wrong == "method":
             self.step = None
         self.obs = np.zeros((num_envs, size), np.float32)
+        self.state = state
 
     def reset(self, seeds):
         return self.obs
@@ -97,7 +103,7 @@ class OwnBatchEnv:
         return Step(self.obs, np.ones(self.num_envs), flags, flags, self.obs)
 
     def save(self):
-        return None
+        return self.state and {"x": [np.array(self.state)]}
 
     def restore(self, state):
         return self.obs
@@ -519,6 +525,30 @@ class StateTest(unittest.TestCase):
         with self.assertRaisesRegex(EnvError, r"CheckpointedEnv.get_state\(\)\['extra'\]\[1\]\['who'\] is a set"):
             env.save()
 
+    def test_what_a_checkpoint_would_not_give_back_as_it_was_is_not_saved(self):
+        class Phase(enum.IntEnum):
+            WALK = 1
+
+        Pair = collections.namedtuple("Pair", "a b")
+        dtypes = ("object", "U3", "S3", "longdouble", "clongdouble", "datetime64[D]", ">f8", "i4,f8")
+        odd = [Phase.WALK, Pair(1, 2), collections.OrderedDict(), {Phase.WALK: 1}, {np.str_("a"): 1}, np.float32(0.1)]
+        odd += [2**2100, np.ma.zeros(2), b"", 1j, *(np.zeros(2, dtype) for dtype in dtypes)]
+        for value in odd:
+            with self.subTest(repr(value)), self.assertRaisesRegex(EnvError, "here.*can be saved"):
+                require_plain({"a": [value]}, "here")
+
+    def test_what_is_saved_comes_back_as_it_was(self):
+        arrays = {dtype: np.ones(2, dtype) for dtype in "?bBhHiIlLqefdFD"}
+        state = {"random": random.getstate(), (1, 2): -(2**2000 - 1), "text": "\udcff", "none": None, "arrays": arrays}
+        require_plain(state | {"numpy": [np.float64(1), np.int64(1), np.bool_(1)]}, "here")
+        with tempfile.TemporaryDirectory() as folder:
+            save_plain(Path(folder) / "a.pt", state)
+            found = load_plain(Path(folder) / "a.pt")
+        for dtype, array in found.pop("arrays").items():
+            self.assertEqual((array.dtype, array.tolist()), (np.dtype(dtype), np.ones(2, dtype).tolist()))
+        del state["arrays"]
+        self.assertEqual(found, state)
+
     def test_a_state_of_another_shape_is_refused(self):
         env = make_batch_env("CartPole-v1", 2)
         env.reset([0, 1])
@@ -535,6 +565,27 @@ class RewardTermTest(unittest.TestCase):
         terms = env.reward_terms()
         self.assertEqual(set(terms), {"reward_forward", "reward_ctrl"})
         np.testing.assert_allclose(sum(terms.values()), step.reward, rtol=1e-12)
+
+    def test_odd_keys_and_numbers_that_no_float_holds_are_left_out(self):
+        env = self.env(info={0: 1.0, ("a",): 2.0, "reward_big": 10**400, "reward_x": 2})
+        env.step(discrete(0))
+        self.assertEqual({name: values.tolist() for name, values in env.reward_terms().items()}, {"reward_x": [2.0]})
+
+    def test_an_info_that_is_no_dict_is_refused_with_its_environment(self):
+        env = self.env(info=None)
+        env.step(discrete(0))
+        with self.assertRaisesRegex(EnvError, "^environment 0: the info of a step must be a dict, not NoneType$"):
+            env.reward_terms()
+
+    def env(self, info):
+        """One environment whose steps give this info."""
+        env = script()
+        self.addCleanup(env.close)
+        own = inner(env)
+        step = own.step
+        own.step = lambda action: (*step(action)[:4], info)
+        env.reset([1])
+        return env
 
     def test_an_environment_without_names_has_no_terms(self):
         env = make_batch_env("CartPole-v1", 2)

@@ -9,6 +9,7 @@ from ddp_ppo.envs import make_batch_env
 from ddp_ppo.episodes import EVAL_BLOCK, Episode, blocks_of, evaluation_seeds, run_block
 from ddp_ppo.networks import NetworkSpec, initial_parameters
 from ddp_ppo.numpy_policy import NumpyPolicy
+from tests import fixtures
 
 
 class Still:
@@ -55,6 +56,16 @@ class RunBlockTest(unittest.TestCase):
     def test_an_episode_without_end_is_cut_after_10000_steps(self):
         (episode,) = run_block(count(length=math.inf), Still(), [1])
         self.assertEqual(episode, Episode(1, 10_000.0, 10_000, "cut"))
+
+    def test_a_value_that_is_not_finite_ends_its_episode_and_is_named(self):
+        for how, end, total in (("nan_reward", "reward nan", math.nan), ("nan_obs", "observation nan", 3.0)):
+            number = fixtures.Watched.num_built + 1  # the second of them
+            env = count("Misbehaving", how=how, at=3, number=number, length=4)
+            whole, faulty = run_block(env, Still(), [8, 9])
+            self.assertEqual(whole, Episode(8, 4.0, 4, "terminated"))
+            self.assertEqual((faulty.length, faulty.end), (3, end))
+            np.testing.assert_equal(faulty.episode_return, total)
+            self.assertEqual((whole.fault, faulty.fault), ("", f"{end} in step 3 of the episode of seed 9"))
 
     def test_actions_are_the_clipped_means(self):
         for mean, reward in ((0.25, 0.25), (3.0, 1.0), (-3.0, -1.0)):

@@ -72,7 +72,7 @@ class EpisodesTest(unittest.TestCase):
 
     def test_a_return_that_is_not_finite_is_named_with_its_seed(self):
         model = model_in("Script", rewards=[math.inf], obs=[1], reset_obs=0, term_at=0)
-        with self.assertRaisesRegex(NonFiniteError, r"zeros\.pt.*seed 8 is inf"):
+        with self.assertRaisesRegex(NonFiniteError, r"zeros\.pt: reward inf in step 1 .*seed 8"):
             evaluate(model, [8])
 
     def test_an_environment_that_has_changed_is_refused(self):

@@ -132,6 +132,13 @@ class UnusualEnvironmentsTest(FolderTestCase):
         self.assertEqual((rows[-1]["eval/length_mean"], rows[-1]["rollout/episode_length_mean"]), ("7", "7"))
         self.assertLessEqual(ended.err.count("UserWarning"), 1)  # once, not in every actor
 
+    def test_a_folder_that_an_environment_leaves_and_a_thread_that_it_starts_do_not_matter(self):
+        text = FIXTURE.replace("tests.fixtures:Count", "tests.fixtures:Unwell")
+        for how in ("move", "thread"):
+            with self.subTest(how):
+                self.train(self.config(how, text), f"env_kwargs={{how: {how}}}", "total_env_steps=64")
+                self.assertTrue((self.run_folder(pattern=f"{how}-*") / "metrics.csv").exists())
+
     def test_absurd_forces_end_in_finite_files(self):  # O-25
         text = FIXTURE.replace("tests.fixtures:Count", "tests.long.mujoco_environments:WildAnt")
         words = ("max_episode_steps=60", "total_env_steps=384", "num_actors=1", "eval_interval=0")

@@ -17,7 +17,7 @@ from ddp_ppo.models import load_model
 from ddp_ppo.plan import plan_text, prepare
 from ddp_ppo.protocols import EnvSpec
 from tests.disco_golden import WEIGHTS, needs_weights
-from tests.process import ROOT, FolderTestCase, Program, read_csv, succeeded, without_times
+from tests.process import ROOT, FolderTestCase, read_csv, succeeded, without_times
 from tests.test_trainer import differences, last_checkpoint, load, numbers
 
 # 1 actor x 2 environments x 7 steps = 14 samples a round; an episode of Catch has 7 steps.
@@ -126,7 +126,13 @@ class RunTest(DiscoFolderTestCase):
         program.wait_until(lambda: "round 18/60" in program.out, "round 18")
         os.kill(program.process.pid, signal.SIGKILL)
         program.end()
-        cls.whole, cls.parts = cls.trained("whole"), cls.home("parts")
+        cls.whole, cls.parts = cls.home("whole"), cls.home("parts")
+        second = (f"init_from={cls.whole}", "total_env_steps=14", "seed=5")  # no update yet
+        cls.ended = cls.run_all(
+            ["train", cls.catch, "run_name=whole"],
+            ["train", cls.catch, "run_name=second", *second],
+            ["evaluate", cls.whole],
+        )
         cls.resumed = succeeded(cls.start(cls.catch, "run_name=parts", "resume=auto"))
         cls.rows = read_csv(cls.whole / "metrics.csv")
 
@@ -159,10 +165,9 @@ class RunTest(DiscoFolderTestCase):
         self.assertEqual(load(self.whole / "model.pt")["spec"]["learner"], "disco")
 
     def test_the_best_model_evaluates_to_the_logged_number(self):  # C26
-        program = Program("-m", "ddp_ppo", "evaluate", self.whole, folder=self.work)
-        self.addCleanup(program.__exit__)
         best = max(value for value in numbers(self.rows, "eval/return_mean") if value is not None)
-        self.assertRegex(succeeded(program).out, rf"mean\s+{best:g}|{best:.1f}")
+        said = self.ended.out.partition("$ evaluate")[2]
+        self.assertRegex(said, rf"mean\s+{best:g}|{best:.1f}")
 
     def settings(self, **settings):
         return load_config(self.catch, [f"{key}={value}" for key, value in settings.items()])
@@ -175,8 +180,7 @@ class RunTest(DiscoFolderTestCase):
         self.assertEqual(start.obs_rms_state["count"], 840)
         fresh = prepare(self.settings(init_from=self.whole, init_statistics="restart"), environ={}).starting_point()
         self.assertEqual(fresh.obs_rms_state["count"], 0)
-        home = self.trained("second", f"init_from={self.whole}", "total_env_steps=14", "seed=5")  # no update yet
-        second = last_checkpoint(home)["ranks"][0]["learner"]
+        second = last_checkpoint(self.home("second"))["ranks"][0]["learner"]
         self.assertTrue(torch.equal(second["agent"], source["ranks"][0]["learner"]["agent"]))
         self.assertEqual(float(second["step"]), 0.0)
 
@@ -210,21 +214,29 @@ class RunTest(DiscoFolderTestCase):
 class OtherTasksTest(DiscoFolderTestCase):
     """A task with a Box action, made discrete, and two tasks at once."""
 
-    def trained_on(self, name, *words):
-        home = self.trained(name, "total_env_steps=112", "eval_interval=0", *words)
-        rows = read_csv(home / "metrics.csv")
+    @classmethod
+    def setUpClass(cls):
+        super().setUpClass()
+        runs = {
+            "box": ("env_id=Pendulum-v1", "discretize_actions=3", "max_episode_steps=20"),
+            "both": ("env_id=ddp_ppo.catch:Catch-v0, tests.fixtures:ShortCatch-v0",),
+        }
+        few = ("total_env_steps=112", "eval_interval=0")
+        cls.run_all(*(["train", cls.catch, f"run_name={name}", *few, *words] for name, words in runs.items()))
+
+    def rows(self, name):
+        rows = read_csv(self.home(name) / "metrics.csv")
         self.assertEqual(numbers(rows, "train/gradient_steps")[-1], 1.0)
-        return home, rows
+        return rows
 
     def test_a_box_action_is_a_choice_where_that_is_asked_for(self):
-        home, _ = self.trained_on("box", "env_id=Pendulum-v1", "discretize_actions=3", "max_episode_steps=20")
-        model = load_model(home)
+        self.rows("box")
+        model = load_model(self.home("box"))
         self.assertEqual((model.network.head, model.network.action_size), ("categorical", 3))
         self.assertEqual(model.env_arguments["discretize_actions"], 3)
 
     def test_one_agent_is_trained_on_two_tasks(self):
-        words = "env_id=ddp_ppo.catch:Catch-v0, tests.fixtures:ShortCatch-v0"
-        _, rows = self.trained_on("both", words)
+        rows = self.rows("both")
         for name in ("ddp_ppo.catch:Catch-v0", "tests.fixtures:ShortCatch-v0"):
             self.assertIn(numbers(rows, f"reward/episode_return/{name}")[-1], (-1.0, 0.0, 1.0))
 
@@ -253,18 +265,16 @@ class ImageTest(FolderTestCase):
 
     def look(self, name, text):
         path = self.config(name, text)
-        for words in ((), ("total_env_steps=70",), ("resume=auto",)):
-            run = "parts" if words else "whole"
-            succeeded(self.start(path, f"run_name={run}", "learning_rate_schedule=constant", *words))
         whole, parts = (self.work / "output" / f"{name}-{run}" for run in ("whole", "parts"))
+        train = ["train", path, "learning_rate_schedule=constant"]
+        self.run_all([*train, "run_name=whole"], [*train, "run_name=parts", "total_env_steps=70"])
+        ended = self.run_all([*train, "run_name=parts", "resume=auto"], ["evaluate", whole])
         self.assertEqual(differences(last_checkpoint(whole), last_checkpoint(parts)), [])
         for place in (whole / "model.pt", max((whole / "checkpoints").iterdir())):
             model = load_model(place)
             self.assertEqual((model.network.conv_channels, model.network.image), ((4, 5), (8, 8, 1)))
             self.assertEqual(model.env.image, (8, 8, 1))
-        program = Program("-m", "ddp_ppo", "evaluate", whole, folder=self.work)
-        self.addCleanup(program.__exit__)
-        self.assertIn("the same to the last bit", succeeded(program).out)
+        self.assertIn("the same to the last bit", ended.out)
 
     def test_ppo(self):
         self.look("ppo", IMAGE)
@@ -309,23 +319,20 @@ class SeveralLearnersTest(DiscoFolderTestCase):
 class SettingsTest(DiscoFolderTestCase):
     """Settings that steer what is learned: the agent at the end must differ."""
 
-    def agent(self, *words):
-        name = "".join(words).replace("=", "") or "plain"
-        return last_checkpoint(self.trained(name, "total_env_steps=70", "eval_interval=0", *words))["ranks"][0][
-            "learner"
-        ]
-
     def test_each_has_an_effect(self):
-        plain = self.agent()
-        for word in (
-            "disco_batch_size=3",
-            "disco_replay_capacity=0",
-            "disco_updates_per_round=2",
-            "disco_retrace_lambda=0.5",
-            "gamma=0.9",
-        ):
+        words = {
+            "batch": "disco_batch_size=3",
+            "replay": "disco_replay_capacity=0",
+            "updates": "disco_updates_per_round=2",
+            "lambda": "disco_retrace_lambda=0.5",
+            "gamma": "gamma=0.9",
+        }
+        few = ["train", self.catch, "total_env_steps=70", "eval_interval=0"]
+        self.run_all([*few, "run_name=plain"], *([*few, f"run_name={name}", word] for name, word in words.items()))
+        agents = {name: last_checkpoint(self.home(name))["ranks"][0]["learner"]["agent"] for name in ("plain", *words)}
+        for name, word in words.items():
             with self.subTest(word):
-                self.assertFalse(torch.equal(self.agent(word)["agent"], plain["agent"]))
+                self.assertFalse(torch.equal(agents[name], agents["plain"]))
 
 
 if __name__ == "__main__":

@@ -226,6 +226,39 @@ class ConsoleTest(unittest.TestCase):
         kept = self.in_terminal(lambda stream: Console(stream).progress("x" * 30, keep=True))
         self.assertEqual(kept.count("x"), 30)
 
+    def test_a_stream_that_takes_nothing_any_more_ends_no_run(self):
+        outer, inner = pty.openpty()
+        os.close(outer)  # which makes it an EIO
+        reader, writer = os.pipe()
+        os.close(reader)
+        for descriptor in (inner, writer, os.open("/dev/full", os.O_WRONLY)):
+            stream = open(descriptor, "w")  # noqa: SIM115 - what closing it does is the question
+            self.session(stream)
+            self.session(stream)
+            stream.close()  # as Python does at its exit; it would raise if something were left to write
+            self.session(stream)
+        with contextlib.redirect_stdout(None):
+            self.session(None)
+
+    def test_a_line_that_a_full_disk_does_not_take_is_lost_and_the_next_one_written(self):
+        with (
+            open(self.enterContext(tempfile.NamedTemporaryFile()).name, "w+") as stream,
+            open("/dev/full", "w") as full,
+        ):
+            console, disk = Console(stream), os.dup(stream.fileno())
+            os.dup2(full.fileno(), stream.fileno())
+            console.say("lost")
+            os.dup2(disk, stream.fileno())
+            os.close(disk)
+            console.say("written")
+            stream.seek(0)
+            self.assertEqual(stream.read(), "written\n")
+
+    def test_text_that_a_stream_cannot_encode_is_escaped(self):
+        stream = io.TextIOWrapper(io.BytesIO(), encoding="ascii")
+        Console(stream).say("output/ü")
+        self.assertEqual(stream.buffer.getvalue(), b"output/\\xfc\n")
+
 
 class ProgressLineTest(unittest.TestCase):
     ROW = row(

@@ -15,9 +15,12 @@ import torch
 from ddp_ppo.__main__ import main
 from ddp_ppo.checkpoint import save_checkpoint
 from ddp_ppo.config import Config, load_config
+from ddp_ppo.networks import NetworkSpec
 from ddp_ppo.plan import learner_threads, plan_text, prepare
+from ddp_ppo.protocols import EnvSpec
 from ddp_ppo.topology import resolve_training_topology
 from tests.disco_golden import WEIGHTS
+from tests.fixtures import whole_checkpoint
 from tests.process import FIXTURE, ROOT, TORCHRUN_VARIABLES, FolderTestCase, Program, files_in, succeeded
 
 CONFIG = """
@@ -30,6 +33,7 @@ minibatch_size: 24
 num_epochs: 3
 hidden_sizes: [8]
 """
+COUNT = EnvSpec("tests.fixtures:Count-v0", 1, "discrete", 2)
 
 
 class MistakeTest(unittest.TestCase):
@@ -74,6 +78,16 @@ class MistakeTest(unittest.TestCase):
     def test_an_environment_that_cannot_be_built_shows_its_own_complaint(self):
         line = self.complaint("env_id=tests.fixtures:Unbuildable-v0")
         self.assertRegex(line, "Unbuildable-v0.*RuntimeError: no licence-4711")
+
+    def test_an_environment_that_exits_hangs_or_cannot_be_closed_is_quoted(self):
+        for how, words in (
+            ("exit", "cannot build the environment: SystemExit: no licence-4712"),
+            ("close", "cannot close the environment: environment 0 failed in close: RuntimeError: no end-4713"),
+            ("hang", r"not .* closed again within actor_timeout_seconds=0.2; it was in wait \(.*threading.py:"),
+        ):
+            with self.subTest(how):
+                settings = (f"env_kwargs={{how: {how}}}", "actor_timeout_seconds=0.2")
+                self.assertRegex(self.complaint("env_id=tests.fixtures:Unwell-v0", *settings), f"Unwell-v0: {words}")
 
     def test_an_unsupported_observation_space_is_named(self):
         self.assertRegex(self.complaint("env_id=tests.fixtures:DictObs-v0"), r"DictObs-v0.*observation.*Dict\(")
@@ -122,18 +136,23 @@ class MistakeTest(unittest.TestCase):
         self.assertRegex(self.complaint(f"resume={self.work}"), f"{self.work}: no checkpoint")
 
     def test_a_checkpoint_of_another_shape_is_refused_with_both_shapes(self):
-        network = {
-            "obs_size": 1,
-            "head": "categorical",
-            "action_size": 2,
-            "hidden_sizes": [32, 16],
-            "activation": "tanh",
-        }
-        path = save_checkpoint(self.folder / "checkpoints", 7, {"network": network}, 3)
+        content = whole_checkpoint(NetworkSpec(1, "categorical", 2, (32, 16), "tanh"), COUNT)
+        path = save_checkpoint(self.folder / "checkpoints", 7, content, 3)
         line = self.complaint(f"resume={path}")
         self.assertIn(str(path), line)
         self.assertIn("hidden_sizes=(32, 16)", line)
         self.assertIn("hidden_sizes=(8,)", line)
+
+    def test_a_run_without_a_whole_checkpoint_is_passed_over_for_an_older_one(self):
+        network, homes = NetworkSpec(1, "categorical", 2, (8,), "tanh"), []
+        for seconds, name in enumerate(("old", "new"), 1):
+            homes.append(self.work / "output" / f"tiny-{name}")
+            path = save_checkpoint(homes[-1] / "checkpoints", 7, whole_checkpoint(network, COUNT), 3)
+            os.utime(path, (seconds, seconds))
+        path.write_bytes(path.read_bytes()[:-100])
+        plan = prepare(load_config(self.config, ["resume=auto"]), environ={})
+        self.assertEqual(plan.resumed[0].resolve(), homes[0] / "checkpoints" / path.name)
+        self.assertRegex(" ".join(plan.notes), "skipped .*tiny-new.*: not a readable checkpoint")
 
     def test_a_damaged_checkpoint_is_named(self):
         path = self.folder / "checkpoint_0000001.pt"

@@ -62,7 +62,7 @@ def rollout_of(ppo, env=BOX, *, state=None, policy_class=NumpyPolicy, seed=0, **
 
 def train(ppo, rollout, round_index=0, num_rounds=1, **arguments):
     """The metrics of one step."""
-    return ppo.train_step(rollout, round_index=round_index, num_rounds=num_rounds, **arguments)[1]
+    return ppo.train_step(rollout, round_index=round_index, done=round_index / num_rounds, **arguments)[1]
 
 
 def parameters_of(ppo):
@@ -297,7 +297,7 @@ class BufferTest(unittest.TestCase):
     def test_state_dict_of_the_trained_policy_is_returned(self):  # C11
         ppo = learner(config())
         before = parameters_of(ppo)
-        state, _ = ppo.train_step(rollout_of(ppo, state=STATE), round_index=0, num_rounds=1)
+        state, _ = ppo.train_step(rollout_of(ppo, state=STATE), round_index=0, done=0.0)
         np.testing.assert_array_equal(state["flat"], parameters_of(ppo))
         self.assertFalse(np.array_equal(state["flat"], before))
         np.testing.assert_allclose(state["obs_mean"], 0.4, rtol=1e-6)

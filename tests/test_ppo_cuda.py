@@ -183,7 +183,7 @@ class CudaTest(unittest.TestCase):
             rollout["logp"][...] -= 6.0
             rollout.fill()
             learner.set_obs_rms_state({"mean": np.full(17, 0.5), "var": np.full(17, 0.1), "count": 200.0})
-            _, metrics = learner.train_step(rollout, round_index=round_index, num_rounds=2)
+            _, metrics = learner.train_step(rollout, round_index=round_index, done=round_index / 2)
         names = [name for name in metrics if name.startswith("train/")]
         return learner.state_dict()["parameters"], np.array([metrics[name] for name in names])
 

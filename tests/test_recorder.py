@@ -19,11 +19,12 @@ from ddp_ppo.metrics import Console
 from ddp_ppo.moments import empty_rms_state
 from ddp_ppo.plan import prepare
 from ddp_ppo.recorder import FaultRecorder, Recorder
+from ddp_ppo.run_folder import RunFolder
 from ddp_ppo.sampler import Frozen
 from tests.long.mounts import can_mount
 from tests.process import ROOT, TINY, FolderTestCase, Program, files_in, read_csv
 from tests.test_anomalies import HEALTHY, SETTLED
-from tests.test_trainer import scalars
+from tests.test_trainer import last_checkpoint, scalars
 
 MOUNTS = ROOT / "tests" / "long" / "mounts.py"
 TIMES = ("round", "sample", "train", "sync", "record")
@@ -129,10 +130,17 @@ class RecorderTest(FolderTestCase):
         self.assertIn("checkpoint", self.warnings()[0])
         folder.unlink()
         away.rename(folder)
-        self.assertEqual(find_checkpoint(self.home)[1]["round"], 1)
+        self.assertEqual(last_checkpoint(self.home)["round"], 1)
         self.recorder.checkpoint(5, state)
-        self.assertEqual(find_checkpoint(self.home)[1]["round"], 5)
+        self.assertEqual(last_checkpoint(self.home)["round"], 5)
         self.assertEqual(len(self.warnings()), 1)
+
+    def test_a_metrics_file_that_was_removed_is_told_once(self):
+        self.write([1])
+        (self.home / "metrics.csv").unlink()
+        self.write([2, 3])
+        (warning,) = self.warnings()
+        self.assertRegex(warning, "cannot write metrics: .*file was removed: '.*metrics.csv'; the run goes on$")
 
     def test_a_second_failure_after_a_success_is_told_again(self):
         state, folder = {"ranks": []}, self.home / "checkpoints"
@@ -148,14 +156,15 @@ class RecorderTest(FolderTestCase):
         parameters = np.zeros(self.plan.network.num_parameters, np.float32)
         now = Frozen(parameters, empty_rms_state(self.plan.network.obs_size), empty_rms_state(1))
         about = {"round": 1, "env_steps": 64, "eval_return": 1.0}
-        self.recorder.model(now, about, is_best=True)
+        for is_best in (False, True):
+            self.assertTrue(self.recorder.model(now, about, is_best=is_best))
         before = {name: (self.home / name).read_bytes() for name in ("model.pt", "model_best.pt")}
         blocked = [self.home / f".{name}.{os.getpid()}.tmp" for name in before]  # a folder where it would write
         for path in blocked:
             path.mkdir()
         try:
-            for _ in range(3):
-                self.recorder.model(now, about | {"round": 2}, is_best=True)
+            for is_best in (False, True) * 3:
+                self.assertFalse(self.recorder.model(now, about | {"round": 2}, is_best=is_best))
         except IsADirectoryError:
             self.fail("a model that cannot be written ended the run")
         finally:
@@ -182,6 +191,16 @@ class UnusableFilesTest(FolderTestCase):
 
         with self.assertRaisesRegex(ConfigError, r"a/metrics.csv: no metrics file to go on with \(.*0xff"):
             self.opened(spoil=spoil)
+
+    def test_an_events_file_that_is_a_folder_is_named_and_leaves_no_lock(self):
+        config = load_config(self.config("tiny", TINY), (f"output_dir={self.folder}/events", "run_name=a"))
+        with RunFolder.create(config) as run:
+            (run.path / "events.jsonl").mkdir()
+        plan = prepare(config, environ={})
+        checkpoint = run.path / "checkpoints" / "checkpoint_0000001.pt"
+        for _ in range(2):
+            with self.assertRaisesRegex(ConfigError, "tiny-a/events.jsonl cannot be opened: Is a directory"):
+                Recorder(dataclasses.replace(plan, resumed=(checkpoint, {})), Console(io.StringIO()))
 
     def test_a_file_that_cannot_be_opened_is_named(self):
         with self.assertRaisesRegex(ConfigError, "files cannot be opened: File exists: .*tensorboard"):

@@ -8,7 +8,8 @@ import unittest
 from pathlib import Path
 
 from ddp_ppo.config import Config, ConfigError
-from ddp_ppo.run_folder import RunFolder, home_of, latest_run, require_writable
+from ddp_ppo.metrics import CsvLog
+from ddp_ppo.run_folder import RunFolder, home_of, latest_runs, require_writable
 from tests.process import ROOT
 
 
@@ -82,6 +83,11 @@ class CreateTest(RunFolderTestCase):
         with self.assertRaisesRegex(ConfigError, "^/proc/self: this run folder cannot be written: "):
             RunFolder(Path("/proc/self"), self.config())
 
+    def test_a_full_disk_is_named(self):
+        (self.folder / "lock").symlink_to("/dev/full")
+        with self.assertRaisesRegex(ConfigError, f"^{self.folder}: .* cannot be written: No space left on device$"):
+            RunFolder(self.folder, self.config())
+
 
 class HomeOfTest(RunFolderTestCase):
     def test_a_checkpoint_belongs_to_the_run_folder_that_it_lies_in(self):
@@ -101,6 +107,18 @@ class LockTest(RunFolderTestCase):
                 with self.assertRaisesRegex(ConfigError, f"{run.path}: another run is alive"):
                     RunFolder(run.path, config)
         RunFolder(run.path, config).__exit__()
+
+    def test_a_metrics_file_is_refused_while_a_run_writes_it_and_nothing_is_left_of_the_one_that_is_refused(self):
+        path = self.folder / "shared.csv"
+        with RunFolder.create(self.config(run_name="a", metrics_path=str(path))) as run:
+            for log in (None, CsvLog(path, after_round=0)):  # which puts a new file in place of the locked one
+                for start in (RunFolder.create, lambda config: RunFolder(self.folder, config)):
+                    with self.assertRaisesRegex(ConfigError, f"^{path}: another run writes its metrics there"):
+                        start(self.config(run_name="b", metrics_path=str(path)))
+                if log is not None:
+                    log.close()
+        self.assertEqual([folder.name for folder in self.output.iterdir()], [run.path.name])
+        RunFolder.create(self.config(run_name="b", metrics_path=str(path))).__exit__()
 
     def test_a_run_that_was_killed_holds_no_lock(self):
         code = (
@@ -171,8 +189,7 @@ class LatestRunTest(RunFolderTestCase):
         os.utime(path, (seconds, seconds))
 
     def latest(self, name="ant", **settings):
-        found = latest_run(self.config(name, **settings))
-        return found and found.name
+        return next((found.name for found in latest_runs(self.config(name, **settings))), None)
 
     def test_without_a_run_there_is_none(self):
         self.assertIsNone(self.latest())
@@ -186,6 +203,8 @@ class LatestRunTest(RunFolderTestCase):
         self.checkpoint("ant-20260102-000000", 200)
         self.checkpoint("ant-named", 100)
         self.assertEqual(self.latest(), "ant-20260101-000000")
+        names = [path.name for path in latest_runs(self.config())]
+        self.assertEqual(names, ["ant-20260101-000000", "ant-20260102-000000", "ant-named"])
 
     def test_a_configuration_with_a_longer_name_is_another_one(self):
         self.checkpoint("ant_large-20260101-000000", 300)

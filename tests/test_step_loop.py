@@ -108,6 +108,12 @@ class PlainLoopTest(unittest.TestCase):
         self.assertEqual(step_loop(env)(acting(env, 5), rows), {})
         self.assertTrue((rows.reward < 0).all())
 
+    def test_a_term_gets_a_name_that_a_file_can_hold(self):
+        env = make_batch_env("Pendulum-v1", K)
+        env.reward_terms = lambda: {"reward_\udcff": np.ones(K)}
+        env.reset(range(K))
+        self.assertEqual(step_loop(env)(acting(env, 5), empty_rows(env, 20)), {r"reward_\udcff": 1.0})
+
 
 if __name__ == "__main__":
     unittest.main()

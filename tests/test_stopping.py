@@ -56,13 +56,13 @@ print("asked", stop.signal, stop.is_overdue, flush=True)
 
 
 class StopRequestTest(unittest.TestCase):
-    def program(self, script):
+    def program(self, script, head=HEAD):
         """A running program that has said "ready"."""
         temporary = tempfile.TemporaryDirectory(prefix="ddp_ppo_test_")
         self.addCleanup(temporary.cleanup)
         folder = Path(temporary.name) / "work"
         folder.mkdir()
-        program = Program("-c", HEAD + script, folder=folder)
+        program = Program("-c", head + script, folder=folder)
         self.addCleanup(program.__exit__)
         program.wait_until(lambda: "ready" in program.out, "start")
         return program
@@ -90,6 +90,13 @@ class StopRequestTest(unittest.TestCase):
                 self.assertEqual((ended.code, ended.out), (128 + signal.SIGTERM, "ready\n"), ended.err)
                 self.assertGreaterEqual(seconds, END_SECONDS)
                 self.assertLess(seconds, END_SECONDS + 3.0)
+
+    def test_a_terminal_that_is_closed_asks_to_stop_unless_that_is_ignored(self):
+        ended, _ = self.end(self.program(QUICK), signal.SIGHUP)
+        self.assertEqual(ended.out.splitlines()[-1], "asked 1 False", ended.err)
+        nohup = "import signal\nsignal.signal(signal.SIGHUP, signal.SIG_IGN)\n"
+        ended, _ = self.end(self.program(QUICK, nohup + HEAD), signal.SIGHUP, signal.SIGTERM)
+        self.assertEqual(ended.out.splitlines()[-1], "asked 15 False", ended.err)
 
     def test_the_same_request_may_come_twice_at_once(self):  # from the terminal and from torchrun
         ended, _ = self.end(self.program(QUICK), signal.SIGINT)

@@ -15,6 +15,7 @@ import torch
 from tensorboard.backend.event_processing.event_accumulator import EventAccumulator
 
 from ddp_ppo.config import load_config
+from ddp_ppo.episodes import evaluation_seeds
 from tests.process import (
     FIXTURE,
     ROOT,
@@ -393,18 +394,21 @@ class SignalTest(FolderTestCase):
         program.wait_until(lambda: "rsssss" in [path.read_text() for path in calls.iterdir()], "hanging actor")
         return program
 
-    def test_ctrl_c_ends_a_run_with_a_checkpoint_of_its_last_round(self):  # O-44
+    def test_ctrl_c_and_a_closed_terminal_end_a_run_with_a_checkpoint_of_its_last_round(self):  # O-44
         config = self.config("ctrl_c", TINY)
-        program = self.start(config, "total_env_steps=1e6", "checkpoint_interval=100000", "eval_interval=0")
-        program.wait_until(lambda: "round 2/" in program.out, "second round")
-        program.signal_group(signal.SIGINT)
-        ended = program.end(10)
-        self.assertEqual((ended.code, ended.left, ended.err), (130, [], ""))
-        (run,) = (path for path in (self.work / "output").glob("ctrl_c-*"))
-        rows = read_csv(run / "metrics.csv")
-        (checkpoint,) = (run / "checkpoints").iterdir()
-        self.assertEqual(load(checkpoint)["round"], len(rows))
-        self.assertFalse([name for name in files_in(run) if name.endswith(".tmp")])
+        words = ("total_env_steps=1e6", "checkpoint_interval=100000", "eval_interval=0")
+        programs = {n: self.start(config, *words, f"run_name={n.name}") for n in (signal.SIGINT, signal.SIGHUP)}
+        for number, program in programs.items():
+            program.wait_until(lambda program=program: "round 2/" in program.out, "second round")
+            program.signal_group(number)
+        for number, program in programs.items():
+            ended = program.end(10)
+            self.assertEqual((ended.code, ended.left, ended.err), (128 + number, [], ""))
+            (run,) = (path for path in (self.work / "output").glob(f"ctrl_c-{number.name}"))
+            rows = read_csv(run / "metrics.csv")
+            (checkpoint,) = (run / "checkpoints").iterdir()
+            self.assertEqual(load(checkpoint)["round"], len(rows))
+            self.assertFalse([name for name in files_in(run) if name.endswith(".tmp")])
 
     def test_a_second_ctrl_c_ends_a_run_at_once(self):  # O-44
         program = self.hanging("twice")
@@ -713,16 +717,21 @@ class InitFromTest(FolderTestCase):
         # 640 steps were in the model, 64 came in the round after it.
         self.assertEqual(load(self.second / "model.pt")["obs_rms_state"]["count"], 704)
 
-    def test_a_copy_of_a_checkpoint_goes_on_in_a_run_folder_of_its_own(self):
+    def test_a_copy_of_a_checkpoint_goes_on_in_a_run_folder_of_its_own_with_the_steps_that_are_left(self):
         elsewhere = self.work / "elsewhere"
         elsewhere.mkdir()
         copy = elsewhere / "checkpoint_0000010.pt"
         shutil.copy(self.work / "output" / "tiny-first" / "checkpoints" / copy.name, copy)
-        ended = self.train(self.folder / "tiny.yaml", f"resume={copy}", "run_name=copied", "total_env_steps=768")
+        words = (f"resume={copy}", "run_name=copied", "total_env_steps=720", "envs_per_actor=1")
+        ended = self.train(self.folder / "tiny.yaml", *words)
         self.assertIn("lies in no run folder: the run goes on in a new one", ended.out)
         self.assertEqual([path.name for path in elsewhere.iterdir()], [copy.name])
         rows = read_csv(self.work / "output" / "tiny-copied" / "metrics.csv")
-        self.assertEqual(numbers(rows, "round"), [11, 12])
+        # 640 steps are done in 10 rounds; now a round is 2 actors x 16 steps.
+        self.assertEqual(numbers(rows, "round"), [11, 12, 13])
+        self.assertEqual(numbers(rows, "env_steps"), [672, 704, 736])
+        for i, rate in enumerate(numbers(rows, "train/learning_rate")):
+            self.assertAlmostEqual(rate, 3e-4 * (96 - 32 * i) / 736, delta=1e-12)
 
     def test_a_checkpoint_serves_as_well(self):
         self.assertEqual(self.from_checkpoint.code, 0, self.from_checkpoint.err)
@@ -799,8 +808,27 @@ def tensors(content):
     return [tensor for item in items for tensor in tensors(item)]
 
 
+# Two whole runs, one whose third line of a round is too much for the stream it is printed to, and one whose best model
+# cannot be written in its second round and whose first evaluation meets a NaN.
 PROGRAM = """
-import os
+import io, os
+
+class Odd(io.StringIO):
+    def write(self, text):
+        if "round 3/" in text:
+            raise RuntimeError("odd")
+        return super().write(text)
+
+class Blocking(io.StringIO):
+    # puts a folder where the best model would be written, from the line of the first round to that of the second
+    def write(self, text):
+        path = f"output/config-blocked/.model_best.pt.{os.getpid()}.tmp"
+        if "round 1/" in text:
+            os.mkdir(path)
+        if "round 2/" in text:
+            os.rmdir(path)
+        return super().write(text)
+
 if __name__ == "__main__":
     from ddp_ppo.config import Config
     from ddp_ppo.metrics import Console
@@ -811,20 +839,63 @@ if __name__ == "__main__":
                             minibatch_size=64, eval_episodes=2)
             result = train(config, console=Console(silence))
             print(result.rounds, result.env_steps, result.folder, result.best_return)
+    try:
+        train(Config(env_id="CartPole-v1", total_env_steps=1024, rollout_length=8, eval_interval=0, run_name="odd"),
+              console=Console(Odd()))
+    except RuntimeError as error:
+        print(error)
+    kwargs = {"how": "nan_reward", "at": 3, "number": 2, "length": 5}  # the first one that is evaluated
+    stream = Blocking()
+    train(Config(env_id="tests.fixtures:Misbehaving-v0", env_kwargs=kwargs, total_env_steps=128, rollout_length=8,
+                 envs_per_actor=2, minibatch_size=32, eval_interval=1, run_name="blocked"), console=Console(stream))
+    print(stream.getvalue(), end="")
 """
 
 
 class FunctionTest(FolderTestCase):
-    def test_a_program_of_one_s_own_trains_one_configuration_after_another(self):
-        script = self.folder / "program.py"
+    @classmethod
+    def setUpClass(cls):
+        super().setUpClass()
+        script = cls.folder / "program.py"
         script.write_text(PROGRAM)
-        program = Program(script, folder=self.work)
-        self.addCleanup(program.__exit__)
-        lines = [line.split() for line in succeeded(program).out.splitlines()]
+        with Program(script, folder=cls.work) as program:
+            cls.lines = succeeded(program).out.splitlines()
+
+    def run_named(self, name):
+        """The run folder with this name."""
+        (run,) = (self.work / "output").glob(f"*-{name}")
+        return run
+
+    def test_a_program_of_one_s_own_trains_one_configuration_after_another(self):
+        lines = [line.split() for line in self.lines[:2]]
         self.assertEqual([line[:2] for line in lines], [["1", "64"], ["1", "64"]])
         for _, _, folder, best_return in lines:
             (row,) = read_csv(self.work / folder / "metrics.csv")
             self.assertEqual(float(row["eval/return_mean"]), float(best_return))
+
+    def test_an_error_that_nobody_has_foreseen_leaves_what_whole_rounds_have_learnt(self):
+        self.assertEqual(self.lines[2], "odd")
+        run = self.run_named("odd")
+        self.assertEqual(last_checkpoint(run)["round"], 2)
+        (event,) = events_of(run)
+        self.assertEqual((event["event"], event["round"], event["what"]), ("error", 2, "RuntimeError('odd')"))
+
+    def test_a_best_model_that_could_not_be_written_is_written_after_the_next_round(self):
+        run = self.run_named("blocked")
+        for best in (run / "model_best.pt", run.parent / "model_config_best.pt"):
+            self.assertEqual((load(best)["spec"]["round"], load(best)["spec"]["eval_return"]), (2, 5.0))
+        self.assertEqual(last_checkpoint(run)["best_return"], 5.0)
+        self.assertEqual(len([line for line in self.lines if line.startswith("warning: cannot write model_best")]), 1)
+
+    def test_an_evaluation_that_meets_a_nan_is_named_and_is_not_the_best(self):
+        run = self.run_named("blocked")
+        (event,) = events_of(run)
+        self.assertEqual((event["event"], event["round"]), ("non_finite", 1))
+        seed = evaluation_seeds(1, 1)[0]
+        what = f"the evaluation of round 1 does not count: reward nan in step 3 of the episode of seed {seed}"
+        self.assertEqual(event["what"], what)
+        self.assertIn(f"note: {what}", self.lines)
+        self.assertEqual(numbers(read_csv(run / "metrics.csv"), "eval/return_mean"), [None, 5, 5, 5])
 
 
 class ActorProcessTest(FolderTestCase):

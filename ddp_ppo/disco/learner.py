@@ -84,14 +84,14 @@ class DiscoLearner:
         )
 
     def train_step(
-        self, updates: Rollout, *, round_index: int, num_rounds: int, reward_scale: float = 1.0
+        self, updates: Rollout, *, round_index: int, done: float, reward_scale: float = 1.0
     ) -> tuple[dict[str, Tensor], dict[str, float]]:
         """Adds a rollout to the replay, trains on samples of it and clears the rollout.
 
         Args:
             updates: T consecutive steps that follow those of the rollout before.
-            round_index: 0-based, for the learning-rate schedule and the sampling.
-            num_rounds: rounds of the whole run.
+            round_index: 0-based, for the sampling.
+            done: part of the run before this round, in [0, 1), for the learning-rate schedule.
             reward_scale: what rewards are multiplied with.
 
         Returns:
@@ -104,7 +104,7 @@ class DiscoLearner:
         if buffer_size == 0:
             raise ValueError("train_step needs a filled rollout; this one has been trained on already")
         if settings.learning_rate_schedule == "linear":
-            self.learning_rate = settings.learning_rate * (1.0 - round_index / num_rounds)
+            self.learning_rate = settings.learning_rate * (1.0 - done)
         started = time.perf_counter()
         fresh = self._trajectories(updates, reward_scale)
         if settings.replay_capacity:

@@ -1,0 +1,51 @@
+"""Limits on what a process does, and what it prints where nobody reads."""
+
+import os
+import signal
+import subprocess
+import sys
+import threading
+import time
+import unittest
+
+from ddp_ppo.processes import is_stopped, time_limit
+from tests.process import LIMIT_SECONDS, ROOT
+
+PRINTS = "from ddp_ppo.processes import outlast_readers; outlast_readers()\n"
+PRINTS += "for _ in range(3): print('\\udcff' * 100_000, flush=True)\n"
+
+
+class LimitTest(unittest.TestCase):
+    def test_the_limit_interrupts_and_leaves_an_outer_one_alone(self):
+        handler = signal.getsignal(signal.SIGALRM)
+        with time_limit(LIMIT_SECONDS, TimeoutError("outer")):
+            with self.assertRaisesRegex(TimeoutError, "inner"), time_limit(0.05, TimeoutError("inner")):
+                threading.Event().wait(LIMIT_SECONDS)
+            self.assertAlmostEqual(signal.getitimer(signal.ITIMER_REAL)[0], LIMIT_SECONDS, delta=5.0)
+        self.assertEqual((signal.getitimer(signal.ITIMER_REAL)[0], signal.getsignal(signal.SIGALRM)), (0.0, handler))
+
+    def test_a_program_that_a_signal_has_stopped_is_known(self):
+        with subprocess.Popen(["sleep", "60"]) as program:
+            self.assertFalse(is_stopped(program.pid))
+            program.send_signal(signal.SIGSTOP)
+            deadline = time.monotonic() + LIMIT_SECONDS
+            while not is_stopped(program.pid) and time.monotonic() < deadline:
+                time.sleep(0.01)
+            self.assertTrue(is_stopped(program.pid))
+            program.kill()
+
+
+class PrintTest(unittest.TestCase):
+    def test_what_nobody_reads_is_dropped(self):
+        reader, writer = os.pipe()
+        os.close(reader)
+        self.addCleanup(os.close, writer)
+        program = [sys.executable, "-c", PRINTS]
+        ended = subprocess.run(
+            program, stdout=writer, stderr=subprocess.PIPE, cwd=ROOT, timeout=LIMIT_SECONDS, check=False
+        )
+        self.assertEqual((ended.returncode, ended.stderr), (0, b""))
+
+
+if __name__ == "__main__":
+    unittest.main()
