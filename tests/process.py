@@ -237,6 +237,15 @@ class FolderTestCase(unittest.TestCase):
         cls.addClassCleanup(program.__exit__)
         return succeeded(program)
 
+    @classmethod
+    def command_line(cls, *words: object, environ: dict[str, str] | None = None) -> tuple[int, str, str]:
+        """Exit code, output and errors of one call of ddp-ppo, which must leave no process behind."""
+        with Program("-m", "ddp_ppo", *words, folder=cls.work, environ=environ) as program:
+            ended = program.end()
+        if ended.left:
+            raise AssertionError(f"left processes {ended.left}")
+        return ended.code, ended.out, ended.err
+
     def run_folder(self, output: str = "output", pattern: str = "*-*") -> Path:
         """The only run folder in an output folder of `work`."""
         (found,) = (path for path in (self.work / output).glob(pattern) if path.is_dir())

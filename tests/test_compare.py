@@ -2,14 +2,12 @@
 
 import importlib.util
 import json
-import subprocess
-import sys
 import unittest
 
 from ddp_ppo.compare import compare, comparison_text
 from ddp_ppo.config import Config, ConfigError
 from ddp_ppo.run_files import read_run
-from tests.process import ROOT, TINY, FolderTestCase
+from tests.process import TINY, FolderTestCase
 from tests.runs import write_run
 
 HAS_MATPLOTLIB = importlib.util.find_spec("matplotlib") is not None
@@ -26,15 +24,7 @@ class RunsTest(FolderTestCase):
             cls.train(config, *words.split(), "total_env_steps=320")
 
     def command(self, *words):
-        done = subprocess.run(
-            [sys.executable, "-m", "ddp_ppo", "compare", *words],
-            cwd=self.work,
-            env={"PYTHONPATH": str(ROOT)},
-            capture_output=True,
-            text=True,
-            timeout=60,
-        )
-        return done.returncode, done.stdout, done.stderr
+        return self.command_line("compare", *words)
 
     def test_a_run_that_was_done_again_is_equal_in_every_round(self):
         code, out, err = self.command("output/tiny-a", "output/tiny-again", "--json", "a.json")

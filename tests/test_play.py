@@ -10,7 +10,7 @@ from tensorboard.backend.event_processing.event_accumulator import EventAccumula
 from ddp_ppo.evaluate import evaluate, own_seeds
 from ddp_ppo.models import load_model
 from ddp_ppo.play import Wanted, default_folder, play, play_text
-from tests.process import FIXTURE, TINY, FolderTestCase, Program
+from tests.process import FIXTURE, TINY, FolderTestCase
 
 # Nothing is drawn: MuJoCo may not, and no window is tried.
 BLIND = {"MUJOCO_GL": "disable", "DISPLAY": "", "WAYLAND_DISPLAY": ""}
@@ -29,10 +29,7 @@ class PlayTest(FolderTestCase):
 
     def command(self, *words):
         """Exit code, output and errors of one call."""
-        with Program("-m", "ddp_ppo", "play", *words, folder=self.work, environ=BLIND) as program:
-            ended = program.end()
-        self.assertEqual(ended.left, [])
-        return ended.code, ended.out, ended.err
+        return self.command_line("play", *words, environ=BLIND)
 
     def played(self, path, folder="out", **wanted):
         """Episodes played in this process."""

@@ -2,8 +2,6 @@
 
 import json
 import shutil
-import subprocess
-import sys
 import unittest
 from pathlib import Path
 
@@ -11,7 +9,7 @@ from ddp_ppo.config import Config
 from ddp_ppo.report import duration, record, report_or_warn, verdicts, write_report
 from ddp_ppo.run_files import read_run
 from tests.browser import BROWSER, Browser
-from tests.process import ROOT, TINY, FolderTestCase, succeeded
+from tests.process import TINY, FolderTestCase, succeeded
 from tests.runs import write_run
 
 CONFIG = Config(num_actors=2, envs_per_actor=2, rollout_length=16, total_env_steps=192, eval_episodes=2, seed=3)
@@ -154,15 +152,7 @@ class RunTest(FolderTestCase):
         self.assertEqual(succeeded(program).out.count("warning:"), 1)
 
     def command(self, *words):
-        done = subprocess.run(
-            [sys.executable, "-m", "ddp_ppo", "report", *words],
-            cwd=self.work,
-            env={"PYTHONPATH": str(ROOT)},
-            capture_output=True,
-            text=True,
-            timeout=60,
-        )
-        return done.returncode, done.stdout, done.stderr
+        return self.command_line("report", *words)
 
     def test_the_command_prints_the_record_and_writes_the_file(self):
         self.report.unlink()
