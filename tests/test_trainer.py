@@ -775,7 +775,7 @@ class FailureTest(FolderTestCase):
         ended = self.ended["hang"]
         self.assertEqual((ended.code, ended.left), (1, []))
         (line,) = ended.err.splitlines()
-        self.assertRegex(line, r"^ddp-ppo: actor 0 of rank 0 .*actor_timeout_seconds=5")
+        self.assertRegex(line, r"^ddp-ppo: actor [01] of rank 0 .*sampling round 3 within actor_timeout_seconds=5")
         self.assertLess(ended.seconds, 25.0)  # 5 s until it is given up, 5 s to close, and the start
 
     def test_an_observation_that_is_no_number_is_named(self):  # O-21
