@@ -1,7 +1,7 @@
 """Settings: declared and documented once, read strictly from YAML, validated together, all mistakes reported at once.
 
-YAML is read as a tree of nodes, from which nothing is ever constructed: every message can name file and line, and a
-scalar is resolved by its setting's type, as YAML 1.2 does. Writes nothing but the file of `save_effective`.
+YAML is read as a tree of nodes, so that every message can name file and line, and a scalar is resolved by its setting's
+type (yaml_text.py). Writes nothing but the file of `save_effective`.
 Symbols: T rollout_length, B environments of one learner, N = T*B samples of one learner and round.
 """
 
@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import dataclasses
 import difflib
-import json
 import math
 import os
 import re
@@ -21,6 +20,8 @@ from typing import Any, Literal, NamedTuple, get_args, get_type_hints
 
 import yaml
 
+from ddp_ppo.yaml_text import STR_TAG, RefusedError, compose, entries_of, plain_data, resolve, shown, to_yaml
+
 _MOST_TASKS = 5  # so that each of them has its turn in every block of an evaluation
 _LARGEST = 10**18  # of any number: fits 64 bits, and comparing with it refuses inf and nan
 _BACKEND = r"auto|gymnasium|mujoco|[A-Za-z_][\w.]*:[A-Za-z_]\w*"
@@ -31,10 +32,6 @@ _SHORT_TYPES = {"Mapping[str, Any]": "dict", "tuple[int, ...]": "list"}
 
 class ConfigError(ValueError):
     """Settings that cannot be used; each line of the message says where, which key, what was given, what is allowed."""
-
-
-class _RefusedError(Exception):
-    """One value is not acceptable; the message is a hint, possibly empty."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -68,26 +65,26 @@ class Setting:
         return text + " and".join(limits) + (" or null" if self.type != self.kind else "")
 
     def check(self, value: Any) -> Any:
-        """Returns the value in its canonical Python type; raises `_RefusedError` where it is not allowed."""
+        """Returns the value in its canonical Python type; raises `RefusedError` where it is not allowed."""
         if value is None and self.type != self.kind:
             return None
         if isinstance(value, bool) != (self.kind == "bool") or not isinstance(value, _PYTHON_TYPES[self.kind]):
             is_whole = self.kind == "int" and isinstance(value, float) and value.is_integer()
-            raise _RefusedError(f"write {value:.0f}" if is_whole else "")
+            raise RefusedError(f"write {value:.0f}" if is_whole else "")
         if self.kind == "str":
             is_known = value in self.choices if self.choices else re.fullmatch(self.pattern, value)
             if not is_known or not value.isprintable():
-                raise _RefusedError(_nearest(value, self.choices))
+                raise RefusedError(_nearest(value, self.choices))
         elif self.kind in ("int", "float"):
             if not (self.above < value and self.low <= value <= self.high):
-                raise _RefusedError
+                raise RefusedError
         elif self.kind == "list":
             if not all(type(item) is int and 1 <= item <= _LARGEST for item in value):
-                raise _RefusedError
+                raise RefusedError
         elif self.kind == "dict":
             for name in (name for name in value if not str(name).isidentifier()):
-                raise _RefusedError(f"{name!r} is no name of an argument; does a colon lack the space behind it?")
-        convert: dict[str, Callable[[Any], Any]] = {"float": float, "list": tuple, "dict": _plain_data}
+                raise RefusedError(f"{name!r} is no name of an argument; does a colon lack the space behind it?")
+        convert: dict[str, Callable[[Any], Any]] = {"float": float, "list": tuple, "dict": plain_data}
         return convert[self.kind](value) if self.kind in convert else value
 
 
@@ -240,7 +237,7 @@ class Config:
             given = getattr(self, key)
             try:
                 values[key] = setting.check(given)
-            except _RefusedError as refused:
+            except RefusedError as refused:
                 errors.append(f"code: {_complaint(setting, repr(given), refused)}")
                 continue
             object.__setattr__(self, key, values[key])
@@ -315,7 +312,7 @@ def settings_reference() -> str:
         "|---|---|---|---|---|",
     ]
     for setting in describe_settings():
-        default = _yaml(setting.default)
+        default = to_yaml(setting.default)
         cells = [f"`{setting.name}`", setting.type, f"`{default}`", setting.allowed, setting.doc]
         lines.append("| " + " | ".join(cell.replace("|", "\\|") for cell in cells) + " |")
     return "\n".join(lines) + "\n"
@@ -356,7 +353,7 @@ _NO_EFFECT: tuple[tuple[str, str, Any, str], ...] = (
 def _useless(values: Mapping[str, Any]) -> Iterator[tuple[tuple[str, str], str]]:
     for key, other, value, reason in _NO_EFFECT:
         if values[other] == value and values[key] != _SETTINGS[key].default:
-            yield (key, other), f"{key}: has no effect with {other}: {_yaml(value)}, as {reason}; remove it"
+            yield (key, other), f"{key}: has no effect with {other}: {to_yaml(value)}, as {reason}; remove it"
 
 
 def _conflicts(valid: Mapping[str, Any]) -> Iterator[tuple[tuple[str, ...], str]]:
@@ -460,13 +457,13 @@ def load_config(path: str | Path, overrides: Sequence[str] = ()) -> Config:
 def _read_file(path: str, chain: tuple[str, ...], found: dict[str, _Found], errors: list[str]) -> None:
     """Reads a file into `found`, the one it inherits first; `chain` holds the files that inherit this one."""
     try:
-        root = _compose(Path(path).read_bytes().decode("utf-8-sig"), path)
+        root = compose(Path(path).read_bytes().decode("utf-8-sig"), path)
         if isinstance(root, yaml.ScalarNode) and not root.value:
             return  # nothing but `---`
         if not isinstance(root, yaml.MappingNode):
-            raise ConfigError(f"{path}:{root.start_mark.line + 1}: expected lines of the form `key: value`")
+            raise RefusedError(f"{path}:{root.start_mark.line + 1}: expected lines of the form `key: value`")
         merged: set[int] = set()
-        entries = _entries(root, merged, lambda line, message: errors.append(f"{path}:{line}: {message}"))
+        entries = entries_of(root, merged, lambda line, message: errors.append(f"{path}:{line}: {message}"))
         line, parent = entries.pop("inherits", (0, None))
         if parent is not None:
             _read_parent(parent, f"{path}:{line}", (*chain, path), found, errors)
@@ -481,7 +478,7 @@ def _read_file(path: str, chain: tuple[str, ...], found: dict[str, _Found], erro
         errors.append(f"{path}: not UTF-8 text (byte {error.start})")
     except RecursionError:
         errors.append(f"{path}: nested too deeply, or an anchor that contains itself")
-    except ConfigError as error:
+    except RefusedError as error:
         errors.append(str(error))
 
 
@@ -490,7 +487,7 @@ def _read_parent(
 ) -> None:
     """Reads the file that `inherits` names in the last file of `chain`."""
     if not isinstance(node, yaml.ScalarNode) or not node.value.strip() or not node.value.isprintable():
-        errors.append(f"{place}: inherits: got {_shown(node)}; allowed: the path of one file, relative to this one")
+        errors.append(f"{place}: inherits: got {shown(node)}; allowed: the path of one file, relative to this one")
         return
     parent = os.path.normpath(Path(chain[-1]).parent / node.value)
     if os.path.realpath(parent) in map(os.path.realpath, chain):
@@ -508,11 +505,11 @@ def _read_override(word: str, found: dict[str, _Found], errors: list[str]) -> No
         errors.append(f"command line: {_unknown(key) if equals else f'{word}: expected key=value'}")
         return
     setting = _SETTINGS[key]
-    node: yaml.Node = yaml.ScalarNode(_STR_TAG, text, style='"')
+    node: yaml.Node = yaml.ScalarNode(STR_TAG, text, style='"')
     if setting.kind != "str" or (text == "null" and setting.type != setting.kind):
         try:
-            node = _compose(text or "null", "command line")
-        except ConfigError as error:
+            node = compose(text or "null", "command line")
+        except RefusedError as error:
             errors.append(f"{error} in {word}")
             return
     found[key] = _read_setting(setting, node, "command line", errors, is_inherited=False)
@@ -520,133 +517,16 @@ def _read_override(word: str, found: dict[str, _Found], errors: list[str]) -> No
 
 def _read_setting(setting: Setting, node: yaml.Node, place: str, errors: list[str], *, is_inherited: bool) -> _Found:
     try:
-        value = setting.check(_resolve(node, setting.kind))
-    except _RefusedError as refused:
-        errors.append(f"{place}: {_complaint(setting, _shown(node), refused)}")
+        value = setting.check(resolve(node, setting.kind))
+    except RefusedError as refused:
+        errors.append(f"{place}: {_complaint(setting, shown(node), refused)}")
         return _Found(None, place, False, is_inherited)
     return _Found(value, place, True, is_inherited)
 
 
-class _Loader(yaml.SafeLoader):
-    """Composes nodes without guessing types: plain scalars stay text, so any other tag was written by hand."""
-
-    yaml_implicit_resolvers = {}  # noqa: RUF012 (PyYAML's own attribute)
-
-
-_STR_TAG = "tag:yaml.org,2002:str"
-_TAGS = {_STR_TAG, "tag:yaml.org,2002:seq", "tag:yaml.org,2002:map"}
-_WORDS: dict[str, bool | None] = {"": None, "~": None, "null": None, "Null": None, "NULL": None}
-_WORDS |= {word: word.lower() == "true" for word in ("true", "True", "TRUE", "false", "False", "FALSE")}
-_YES_NO = {"yes": "true", "on": "true", "y": "true", "no": "false", "off": "false", "n": "false"}
-_INTEGER = re.compile(r"[-+]?\d+(_\d+)*", re.ASCII)
-_FLOAT = re.compile(r"[-+]?(\d+(_\d+)*(\.\d*)?|\.\d+)([eE][-+]?\d+)?", re.ASCII)
-_LEADING_ZERO = re.compile(r"[-+]?0[\d_].*")
-_SPECIAL = re.compile(r"[-+]?\.(inf|Inf|INF)|\.(nan|NaN|NAN)")
-
-
-def _compose(text: str, place: str) -> yaml.Node:
-    """The node tree of a YAML document, that of `{}` for an empty one."""
-    try:
-        empty = yaml.MappingNode("tag:yaml.org,2002:map", [])
-        return yaml.compose(text, _Loader) or empty
-    except yaml.MarkedYAMLError as error:
-        mark = error.problem_mark or error.context_mark
-        line = f":{mark.line + 1}" if mark and place != "command line" else ""
-        raise ConfigError(f"{place}{line}: not valid YAML: {error.problem or error.context}") from None
-    except yaml.YAMLError as error:
-        raise ConfigError(f"{place}: not valid YAML: {' '.join(str(error).split())}") from None
-
-
-def _entries(
-    node: yaml.MappingNode, merged: set[int], refuse: Callable[[int, str], None]
-) -> dict[str, tuple[int, yaml.Node]]:
-    """Key -> (line, value) of a mapping; own keys win over merged ones (`<<`), whose nodes' ids go into `merged`."""
-    own: dict[str, tuple[int, yaml.Node]] = {}
-    bases: list[yaml.Node] = []
-    for key_node, value in node.value:
-        key, line = str(key_node.value), key_node.start_mark.line + 1
-        if not isinstance(key_node, yaml.ScalarNode):
-            refuse(line, "a key must be plain text")
-        elif key in own:
-            refuse(line, f"{key}: given twice, on lines {own[key][0]} and {line}")
-        elif key == "<<" and not key_node.style:
-            bases += value.value if isinstance(value, yaml.SequenceNode) else [value]
-        else:
-            own[key] = (line, value)
-    for base in bases:
-        merged.add(id(base))
-        if isinstance(base, yaml.MappingNode):
-            own = _entries(base, merged, refuse) | own
-        else:
-            refuse(base.start_mark.line + 1, "<<: expected a mapping or a list of mappings")
-    return own
-
-
-def _resolve(node: yaml.Node, kind: str) -> Any:
-    """The Python value of a node where a setting of this kind is wanted ("" for anything)."""
-    if node.tag not in _TAGS:
-        raise _RefusedError(f"the tag {node.tag} is not read here")
-    if isinstance(node, yaml.SequenceNode):
-        return [_resolve(item, "int" if kind == "list" else "") for item in node.value]
-    if isinstance(node, yaml.MappingNode):
-        problems: list[str] = []
-        entries = _entries(node, set(), lambda line, message: problems.append(f"line {line}: {message}"))
-        if problems:
-            raise _RefusedError("; ".join(problems))
-        return {key: _resolve(value, "") for key, (_, value) in entries.items()}
-    text = str(node.value)
-    if isinstance(node, yaml.ScalarNode) and node.style:
-        if kind in ("int", "float", "bool"):
-            raise _RefusedError("remove the quotes")
-        return text
-    if kind == "str" and _WORDS.get(text, text) is not None:
-        if text in _WORDS or _FLOAT.fullmatch(text):
-            raise _RefusedError(f'quote it if it is meant as text: "{text}"')
-        return text
-    value = _resolve_plain(text, kind)
-    is_exponent = kind == "int" and isinstance(value, float) and "e" in text.lower()
-    return int(value) if is_exponent and value.is_integer() and abs(value) < 2**53 else value
-
-
-def _resolve_plain(text: str, kind: str) -> Any:
-    """An unquoted scalar as YAML 1.2 reads it; refuses what YAML 1.1 reads differently."""
-    if text in _WORDS:
-        return _WORDS[text]
-    if text.lower() in _YES_NO and kind in ("bool", ""):
-        raise _RefusedError(f"write {_YES_NO[text.lower()]}" + (f', or "{text}" for text' if not kind else ""))
-    if _FLOAT.fullmatch(text) and _LEADING_ZERO.fullmatch(text):
-        raise _RefusedError("write the number without a leading zero")
-    if _INTEGER.fullmatch(text) and len(text) < 20:  # beyond that a float says the same, and is refused or not
-        return int(text)
-    if _FLOAT.fullmatch(text):
-        return float(text)
-    return float(text.replace(".", "")) if _SPECIAL.fullmatch(text) else text
-
-
-def _plain_data(value: Any) -> Any:
-    """A deep copy in what YAML can hold (tuples become lists); refuses everything else."""
-    if isinstance(value, Mapping) and all(isinstance(key, str) for key in value):
-        return {key: _plain_data(item) for key, item in value.items()}
-    if isinstance(value, list | tuple):
-        return [_plain_data(item) for item in value]
-    if isinstance(value, float) and not math.isnan(value):
-        return float(value)
-    if value is None or type(value) in (bool, int, str):
-        return value
-    raise _RefusedError(f"{value!r} is not text, a number, true, false, null, a list or a mapping")
-
-
-def _complaint(setting: Setting, shown: str, refused: _RefusedError) -> str:
+def _complaint(setting: Setting, given: str, refused: RefusedError) -> str:
     hint = f" ({refused})" if str(refused) else ""
-    return f"{setting.name}: got {shown}; allowed: {setting.allowed}{hint}"
-
-
-def _shown(node: yaml.Node) -> str:
-    if isinstance(node, yaml.ScalarNode):
-        return json.dumps(node.value, ensure_ascii=False) if node.style else node.value or "nothing"
-    start, end = node.start_mark, node.end_mark
-    text = " ".join(start.buffer[start.pointer : end.pointer].split()) if start and start.buffer else "nothing"
-    return text if len(text) <= 60 else f"{text[:57]}..."
+    return f"{setting.name}: got {given}; allowed: {setting.allowed}{hint}"
 
 
 def _nearest(word: str, words: Sequence[str]) -> str:
@@ -658,22 +538,9 @@ def _unknown(key: str) -> str:
     return f"{key}: unknown setting" + (f"; {hint}" if hint else "")
 
 
-def _yaml(value: Any) -> str:
-    """One value as YAML on one line, text always quoted."""
-    if isinstance(value, str):
-        return str(yaml.safe_dump(value, default_style='"', width=math.inf, allow_unicode=True)).rstrip("\n")
-    if isinstance(value, Mapping):
-        return "{" + ", ".join(f"{_yaml(key)}: {_yaml(item)}" for key, item in value.items()) + "}"
-    if isinstance(value, list | tuple):
-        return "[" + ", ".join(map(_yaml, value)) + "]"
-    if isinstance(value, float) and math.isinf(value):
-        return ".inf" if value > 0 else "-.inf"
-    return json.dumps(value)
-
-
 def dump_effective(config: Config) -> str:
     """YAML text of all settings, their origins as comments, which `load_config` reads back to an equal Config."""
-    return "".join(f"{key}: {_yaml(getattr(config, key))}  # {config.origins[key]}\n" for key in _SETTINGS)
+    return "".join(f"{key}: {to_yaml(getattr(config, key))}  # {config.origins[key]}\n" for key in _SETTINGS)
 
 
 def save_effective(config: Config, path: str | Path) -> None:

@@ -28,7 +28,7 @@ LAYERS = [
         "mujoco_physics mujoco_clock mixed_env discrete_actions",
         "anomalies events processes siblings stopping env_spaces env_state env_errors step_loop",
         "report comparison run_charts page charts run_files tensorboard_pages versions",
-        "gae moments distributions scores seeding text config topology protocols run_policy __init__",
+        "gae moments distributions scores seeding text config yaml_text topology protocols run_policy __init__",
     )
 ]
 DISCO_LAYERS = [  # the same inside the subpackage
@@ -53,7 +53,7 @@ TORCH_FREE = set().union(*LAYERS[9:]) | {
 THIRD_PARTY_OWNERS = {
     "torch.distributed": {"distributed"},
     "gymnasium": {"envs", "catch", "gymnasium_env", "mujoco_tasks", "env_spaces", "env_state", "sb3_run"},
-    "yaml": {"config"},
+    "yaml": {"config", "yaml_text"},
     "tensorboard": {"metrics", "tensorboard_pages"},
     "torch.utils.tensorboard": {"metrics"},
     "onnx": {"onnx_graph"},

@@ -19,7 +19,8 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from ddp_ppo.__main__ import main
-from ddp_ppo.config import _LARGEST, Setting, _yaml, describe_settings
+from ddp_ppo.config import _LARGEST, Setting, describe_settings
+from ddp_ppo.yaml_text import to_yaml
 from tests.long.report import Row, start, verdict
 from tests.process import files_in
 
@@ -48,7 +49,7 @@ def typos(settings: tuple[Setting, ...]) -> Iterator[Mistake]:
     known = {setting.name for setting in settings} | {"inherits"}
     generator = random.Random(1)
     for setting in settings:
-        name, value = setting.name, _yaml(setting.default)
+        name, value = setting.name, to_yaml(setting.default)
         found = set()
         for i in range(len(name) + 1):
             letter = generator.choice(string.ascii_lowercase)
