@@ -164,7 +164,7 @@ def write_png(comparison: Comparison, path: Path) -> None:
             if series.low:
                 axes.fill_between(series.x, series.low, series.high, color=line.get_color(), alpha=0.2, linewidth=0)
         axes.set_xlabel("seconds of sampling and learning" if over_seconds else "environment steps")
-        axes.set_ylabel(comparison.metric)
+        axes.set_ylabel(_score_name(comparison).lower())
         axes.grid(alpha=0.3)
     axes.legend(frameon=False)
     figure.savefig(path, dpi=150)
@@ -176,7 +176,7 @@ def _sections(comparison: Comparison) -> Iterator[str]:
     yield from (f"<p>{escape(words)}</p>" for words in _verdicts(comparison))
     yield from (f'<p class="note">{escape(note)}</p>' for note in comparison.notes)
     yield heading("Standings", _standing_note(comparison)) + table(*_standing_table(comparison))
-    name = "Evaluation return" if comparison.metric == SCORE else "Training return"
+    name = _score_name(comparison)
     yield heading("Learning curves", "Interquartile mean over seeds with its 95 % interval; a single run has none.")
     over_time = [curve(group, comparison.metric, over_seconds=True) for group in groups]
     charts = [Chart(name, [curve(group, comparison.metric) for group in groups])]
@@ -194,6 +194,10 @@ def _sections(comparison: Comparison) -> Iterator[str]:
     lines = [(one.first.setting("seed"), _parting_words(one)) for one in comparison.partings]
     yield heading("Where runs of one seed part", "" if lines else "no two runs have the same seed and learner")
     yield table(("seed", ""), lines, num_names=2)
+
+
+def _score_name(comparison: Comparison) -> str:
+    return "Evaluation return" if comparison.metric == SCORE else "Training return"
 
 
 def _verdicts(comparison: Comparison) -> Sequence[str]:
