@@ -68,9 +68,9 @@ def check(folder: Path, layout: str, config: Path, words: tuple[str, ...], nproc
     for pid, looks in seen.items():
         memory, descriptors = zip(*looks, strict=True)
         growth = max(memory) - memory[0]
-        # A file is open only while it is written, so the usual number is what counts.
-        tenth = max(1, len(looks) // 10)
-        first, last = (sorted(part)[tenth // 2] for part in (descriptors[:tenth], descriptors[-tenth:]))
+        # A file is open only while it is written: those that stay are the fewest of a stretch.
+        quarter = max(1, len(looks) // 4)
+        first, last = min(descriptors[:quarter]), min(descriptors[-quarter:])
         is_right = len(looks) > 10 and growth < MAX_MEGABYTES and first == last
         figures = f"{memory[0]:.1f} MB and up to {growth:.1f} more; descriptors {first} -> {last}"
         figures += f" (min {min(descriptors)}, max {max(descriptors)}, {len(looks)} looks)"
