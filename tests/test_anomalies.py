@@ -87,6 +87,10 @@ class WatchTest(unittest.TestCase):
             with self.subTest(rule):
                 self.assertEqual(after_healthy([fault] * 24), [rule])
 
+    def test_critic_of_a_solved_task_has_nothing_to_explain(self):
+        solved = {"train/explained_variance": -6.0, "train/value_loss": 0.002}
+        self.assertEqual(after_healthy([solved] * 100), [])
+
     def test_rounds_that_begin_to_train_are_no_drop_of_the_speed(self):
         rows = [{"train/gradient_steps": 0.0}] * SETTLED
         rows += [{"train/gradient_steps": 1.0, "time/steps_per_second": 500.0}] * 100
