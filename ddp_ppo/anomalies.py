@@ -104,8 +104,8 @@ def _value_loss_jump(row: Row, history: History) -> str | None:
 def _poor_critic(row: Row, history: History) -> str | None:
     explained = row["train/explained_variance"]
     is_settled = not math.isnan(history.usual("train/explained_variance"))
-    # A long horizon makes -0.5 for some 20 rounds a part of healthy learning (Hopper, gamma 0.999). Where every return is
-    # the same, as in a pendulum that always stands, there is nothing to explain: returns have a variance of about 1.
+    # A long horizon makes -0.5 for some 20 rounds a part of healthy learning (Hopper, gamma 0.999). Where every return
+    # is the same, as of a pendulum that always stands, there is nothing to explain; usually their variance is about 1.
     is_much = row["train/value_loss"] > 0.01
     return f"explained variance {explained:.2f}" if is_settled and is_much and explained < -1.0 else None
 
