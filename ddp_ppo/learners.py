@@ -178,15 +178,25 @@ class _DiscoKind:
         return job.num_threads
 
     def notes(self, config: Config, *, device: str) -> list[str]:
-        return []
+        first, rounds = self._first_round(config, config.envs_per_learner), config.num_rounds(config.num_gpus)
+        if first <= rounds:
+            return []
+        return [
+            f"nothing is trained: the replay holds disco_batch_size: {config.disco_batch_size} trajectories in round "
+            f"{first}, the run has {rounds}; raise total_env_steps, or lower disco_batch_size or rollout_length"
+        ]
+
+    def _first_round(self, config: Config, num_envs: int) -> int:
+        """The round that trains first, from 1: the replay holds a batch then."""
+        return -(-config.disco_batch_size // num_envs) if config.disco_replay_capacity else 1
 
     def update_text(self, job: LearnerJob) -> str:
-        settings = _disco_settings(job.config)
+        settings, first = _disco_settings(job.config), self._first_round(job.config, job.topology.num_envs)
         source = f"of the last {settings.replay_capacity}" if settings.replay_capacity else "of the round"
         size = settings.batch_size if settings.replay_capacity else job.topology.num_envs
         return (
             f"{settings.updates_per_round} x {size} trajectories {source}, {job.config.rollout_length} steps each, "
-            f"by torch, cores: {job.num_threads}"
+            f"by torch, cores: {job.num_threads}" + (f"; from round {first} on" if first > 1 else "")
         )
 
     def make(

@@ -1,6 +1,7 @@
 """The learner: five updates against the reference, alone and as two, and what it trains on, keeps and goes on from."""
 
 import dataclasses
+import itertools
 import math
 import tempfile
 import unittest
@@ -222,6 +223,33 @@ class TwoWorkersTest(GoldenTest):  # C32
     def test_workers_saw_different_data(self):
         losses = [float(steps[0]["metrics"][0]) for steps in self.workers]
         self.assertGreater(abs(losses[0] - losses[1]), 1e-3)
+
+
+def numbered(*numbers):
+    """One trajectory for each number, which is its reward throughout."""
+    batch = random_batch(5, len(numbers), 2)
+    return batch._replace(reward=torch.tensor(numbers).float().expand(5, -1).contiguous())
+
+
+class SamplingTest(unittest.TestCase):
+    """Which trajectories of the replay a round trains on."""
+
+    def draws(self, rank=0, num_rounds=30):
+        """The rewards that mark the trajectories, of each round's batch."""
+        learner = make_learner(rank=rank)
+        learner.replay.add(numbered(1, 2, 3, 4, 5, 6))
+        batches = [learner._batches(numbered(0), i) for i in range(num_rounds)]
+        return [tuple(batch.reward[0].tolist()) for (batch,) in batches]
+
+    def test_every_trajectory_is_drawn_sooner_or_later(self):
+        self.assertEqual(set(itertools.chain(*self.draws())), {1.0, 2.0, 3.0, 4.0, 5.0, 6.0})
+
+    def test_rounds_and_ranks_draw_anew_and_the_same_again(self):
+        draws = self.draws()
+        self.assertEqual([len(draw) for draw in draws], [SETTINGS.batch_size] * 30)
+        self.assertGreater(len({*draws}), 20)
+        self.assertNotEqual(draws, self.draws(rank=1))
+        self.assertEqual(draws, self.draws())
 
 
 class TrajectoriesTest(unittest.TestCase):

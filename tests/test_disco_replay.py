@@ -71,11 +71,19 @@ class ReplayTest(unittest.TestCase):
         other.load_state_dict(replay.state_dict())
         self.assertEqual(content(other), [3, 4])
 
-    def test_trajectories_of_another_length_are_refused(self):
+    def test_trajectories_of_another_length_begin_it_anew(self):
         replay = Replay(5, CPU)
-        replay.add(numbered(1))
-        with self.assertRaisesRegex(ValueError, "of 3 transitions, these have 4"):
-            replay.add(random_batch(4, 1, 2))
+        replay.add(numbered(1, 2))
+        longer = random_batch(4, 1, 2)
+        replay.add(longer)
+        self.assertEqual(len(replay), 1)
+        torch.testing.assert_close(replay.sample(torch.arange(1)).reward, longer.reward)
+
+    def test_one_without_capacity_takes_nothing_of_another(self):
+        replay, other = Replay(4, CPU), Replay(0, CPU)
+        replay.add(numbered(1, 2))
+        other.load_state_dict(replay.state_dict())
+        self.assertEqual(len(other), 0)
 
 
 if __name__ == "__main__":

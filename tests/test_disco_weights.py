@@ -10,6 +10,7 @@ import tempfile
 import threading
 import unittest
 import unittest.mock
+import zipfile
 from pathlib import Path
 
 import numpy as np
@@ -130,24 +131,46 @@ class LoadTest(FolderTest):
 
     def test_what_is_no_npz_file_is_refused(self):
         for content in (b"", b"<html>not found</html>", self.npz()[:5000]):
-            self.assertIn("not a readable npz file", self.refusal(content))
+            with self.subTest(content=content[:20]):
+                text = self.refusal(content)
+                self.assertIn(f"not an npz file of arrays: {len(content):,} bytes with sha256", text)
+                self.assertIn("`ddp-ppo disco-weights` downloads it", text)
+                self.assertNotIn("pickle", text)
         memory = io.BytesIO()
         np.save(memory, np.zeros(3))
-        self.assertIn("not a readable npz file", self.refusal(memory.getvalue()))
+        self.assertIn("not an npz file of arrays", self.refusal(memory.getvalue()))
+
+    def test_a_zip_of_other_files_is_refused(self):
+        memory = io.BytesIO()
+        with zipfile.ZipFile(memory, "w") as file:
+            file.writestr("readme.txt", "hello")
+        self.assertIn("readme.txt is no array", self.refusal(memory.getvalue()))
 
     def test_nothing_is_unpickled(self):
         text = self.refusal(self.npz(**{"lstm/linear/w": np.array([{"a": 1}], object)}))
-        self.assertIn("not a readable npz file", text)
+        self.assertIn("not an npz file of arrays", text)
 
     def test_missing_file_is_named(self):
-        with self.assertRaisesRegex(ConfigError, "nothing.npz: not a readable npz file"):
+        with self.assertRaisesRegex(ConfigError, "nothing.npz: cannot be read"):
             load_weights(self.folder / "nothing.npz")
 
 
 class Handler(http.server.BaseHTTPRequestHandler):
-    """Serves CONTENT at /right, half of it at /half, other bytes at /wrong."""
+    """Serves CONTENT at /right, half of it at /half, a chunk that ends early at /chunk, other bytes at /wrong."""
+
+    protocol_version = "HTTP/1.1"
 
     def do_GET(self):
+        self.close_connection = True
+        if self.path == "/chunk":
+            self.send_response(200)
+            self.send_header("Transfer-Encoding", "chunked")
+            self.end_headers()
+            self.wfile.write(b"ff\r\nhalf a chunk")
+            return
+        if self.path == "/garbage":
+            self.wfile.write(b"no status line\r\n\r\n")
+            return
         body = {"/right": CONTENT, "/half": CONTENT[: len(CONTENT) // 2], "/wrong": b"other"}.get(self.path)
         self.send_response(404 if body is None else 200)
         self.send_header("Content-Length", str(len(CONTENT if self.path == "/half" else body or b"")))
@@ -191,8 +214,9 @@ class DownloadTest(FolderTest):
         self.assertEqual(self.target.read_bytes(), CONTENT)
 
     def test_wrong_or_half_file_is_refused_and_not_kept(self):
-        for path in ("wrong", "half"):
-            with self.subTest(path), self.assertRaisesRegex(ConfigError, CONTENT_SHA256):
+        early, foreign = r"could not be downloaded \(IncompleteRead", "could not be downloaded"
+        for path, words in {"wrong": CONTENT_SHA256, "half": early, "chunk": early, "garbage": foreign}.items():
+            with self.subTest(path), self.assertRaisesRegex(ConfigError, words):
                 self.download(f"{self.address}/{path}")
             self.assertFalse(self.target.exists())
 

@@ -78,7 +78,7 @@ class Command(NamedTuple):
         """Why it is not run; empty where it is."""
         found = [reason for pattern, reason in NOT_RUN.items() if re.match(pattern, self.text)]
         found += [f"{name} is not installed" for part, name in NEEDS.items() if part in self.text and not has(name)]
-        found += ["no weights of DiscoRL"] if "disco" in self.text + self.document and WEIGHTS is None else []
+        found += ["no weights of DiscoRL"] if "disco" in self.text + self.document and not WEIGHTS.is_file() else []
         return found[0] if found else ""
 
     def for_main(self) -> list[str] | None:

@@ -47,6 +47,15 @@ class TableTest(unittest.TestCase):
     def test_every_choice_of_the_setting_has_a_row(self):
         self.assertEqual(tuple(LEARNERS), get_args(get_type_hints(Config)["learner"]))
 
+    def test_a_run_that_ends_before_the_replay_holds_a_batch_is_told(self):
+        for rounds, words in {31: ["nothing is trained.* in round 32, the run has 31"], 32: []}.items():
+            sizes = {"num_actors": 1, "envs_per_actor": 2, "rollout_length": 28}
+            config = Config(learner="disco", total_env_steps=rounds * 56, **sizes)
+            notes = LEARNERS["disco"].notes(config, device="cpu")
+            self.assertEqual(len(notes), len(words))
+            for note, word in zip(notes, words, strict=True):
+                self.assertRegex(note, word)
+
     def test_every_rollout_holds_what_an_actor_writes(self):
         env = EnvSpec("A", 3, "discrete", 2)
         for name, kind in LEARNERS.items():

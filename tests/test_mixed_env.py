@@ -2,6 +2,7 @@
 
 import unittest
 from contextlib import closing
+from dataclasses import replace
 
 import gymnasium
 import numpy as np
@@ -9,6 +10,7 @@ import numpy as np
 from ddp_ppo.config import Config
 from ddp_ppo.env_insight import names_of
 from ddp_ppo.envs import EnvError, describe_env, make_batch_env
+from ddp_ppo.mixed_env import mixed_spec
 from ddp_ppo.models import load_model, with_tasks
 from ddp_ppo.plan import prepare
 from ddp_ppo.protocols import Rows
@@ -180,6 +182,11 @@ class DescriptionTest(unittest.TestCase):
         words = "CartPole-v1 and Acrobot-v1 have obs_size 4 and 6, action_size 2 and 3$"
         with self.assertRaisesRegex(EnvError, words):
             describe_env("CartPole-v1, Acrobot-v1")
+
+    def test_choices_that_begin_with_another_number_are_other_spaces(self):
+        one = describe_env("CartPole-v1")
+        with self.assertRaisesRegex(EnvError, "action_start 0 and 1$"):
+            mixed_spec("a, b", [one, replace(one, action_start=1)])
 
     def test_actions_of_all_tasks_can_be_made_discrete(self):
         spec = describe_env("InvertedPendulum-v5, InvertedPendulum-v4", discretize_actions=3)

@@ -27,18 +27,11 @@ class Replay:
         return min(self._num_added, self.capacity)
 
     def add(self, batch: Trajectories) -> None:
-        """Takes a copy of B trajectories; they replace the oldest ones.
-
-        Raises:
-            ValueError: they have another length than those before.
-        """
-        if self._arrays is None:
+        """Takes a copy of B trajectories; they replace the oldest ones, or all where these have another length."""
+        if self._arrays is None or len(batch.act) != len(self._arrays.act):
+            self._num_added = 0
             self._arrays = Trajectories(
                 *(x.new_zeros(len(x), self.capacity, *x.shape[2:], device=self._device) for x in batch)
-            )
-        if len(batch.act) != len(self._arrays.act):
-            raise ValueError(
-                f"the replay holds trajectories of {len(self._arrays.act)} transitions, these have {len(batch.act)}"
             )
         count = batch.act.shape[1]
         places = torch.arange(self._num_added, self._num_added + count, device=self._device) % self.capacity
@@ -59,7 +52,7 @@ class Replay:
         return {name: array.cpu() for name, array in self.sample(torch.arange(len(self)))._asdict().items()}
 
     def load_state_dict(self, state: Mapping[str, Tensor]) -> None:
-        """Continues from a state dict; a smaller capacity keeps the newest of its trajectories."""
+        """Continues from a state dict; a smaller capacity keeps the newest of its trajectories, 0 none."""
         self._arrays, self._num_added = None, 0
-        if state:
+        if state and self.capacity:
             self.add(Trajectories(**state))

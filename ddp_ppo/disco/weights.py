@@ -7,12 +7,14 @@ It is published under Apache-2.0 in github.com/google-deepmind/disco_rl and is n
 from __future__ import annotations
 
 import hashlib
+import http.client
 import io
 import urllib.request
 import zipfile
 import zlib
 from collections.abc import Mapping
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 
@@ -83,23 +85,28 @@ def load_weights(path: Path) -> Weights:
     """
     try:
         content = path.read_bytes()
+    except OSError as error:
+        raise ConfigError(f"{path}: cannot be read ({error.strerror})") from None
+    try:
         file = np.load(io.BytesIO(content), allow_pickle=False)
         if not isinstance(file, np.lib.npyio.NpzFile):
             raise ValueError("a single array")
         arrays = dict(file)
-    except (OSError, EOFError, ValueError, zipfile.BadZipFile, zlib.error) as error:
-        raise ConfigError(f"{path}: not a readable npz file ({error})") from error
+    except (OSError, EOFError, ValueError, zipfile.BadZipFile, zlib.error):
+        raise ConfigError(f"{path}: not an npz file of arrays: {_unlike(content)}") from None
     if faults := [*_faults(arrays)]:
         raise ConfigError(f"{path}: not {FILE_NAME}: {'; '.join(faults)}")
     _require_published(content, str(path))
     return arrays
 
 
-def _faults(arrays: Mapping[str, FloatArray]) -> list[str]:
+def _faults(arrays: Mapping[str, Any]) -> list[str]:
     """What is missing, too many, or of another shape or type."""
     faults = [f"{name} {shape} is missing" for name, shape in SHAPES.items() if name not in arrays]
     for name, array in arrays.items():
-        if name not in SHAPES:
+        if not isinstance(array, np.ndarray):
+            faults.append(f"{name} is no array")
+        elif name not in SHAPES:
             faults.append(f"{name} {array.shape} is unknown")
         elif array.shape != SHAPES[name] or array.dtype != np.float32:
             faults.append(f"{name} is {array.dtype} {array.shape}, not float32 {SHAPES[name]}")
@@ -107,8 +114,13 @@ def _faults(arrays: Mapping[str, FloatArray]) -> list[str]:
 
 
 def _require_published(content: bytes, where: str, sha256: str = SHA256) -> None:
-    if (found := hashlib.sha256(content).hexdigest()) != sha256:
-        raise ConfigError(f"{where}: {len(content)} bytes with sha256 {found}; {FILE_NAME} has {sha256}")
+    if hashlib.sha256(content).hexdigest() != sha256:
+        raise ConfigError(f"{where}: {_unlike(content, sha256)}")
+
+
+def _unlike(content: bytes, sha256: str = SHA256) -> str:
+    found = hashlib.sha256(content).hexdigest()
+    return f"{len(content):,} bytes with sha256 {found}; {FILE_NAME} has {sha256}; `ddp-ppo disco-weights` downloads it"
 
 
 def download_weights(target: Path, *, url: str = URL, sha256: str = SHA256, timeout_seconds: float = 60.0) -> None:
@@ -120,7 +132,9 @@ def download_weights(target: Path, *, url: str = URL, sha256: str = SHA256, time
     try:
         with urllib.request.urlopen(url, timeout=timeout_seconds) as response:
             content = response.read(_MAX_BYTES)
-    except OSError as error:  # URLError, HTTPError and time-outs are such
+            if response.length:  # what a declared length still owes
+                raise http.client.IncompleteRead(content, response.length)
+    except (OSError, http.client.HTTPException) as error:  # URLError, HTTPError and time-outs are OSErrors
         raise ConfigError(f"{url}: could not be downloaded ({error}); or download it yourself to {target}") from error
     _require_published(content, url, sha256)
     try:
