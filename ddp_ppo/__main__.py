@@ -10,10 +10,12 @@ import contextlib
 import json
 import multiprocessing
 import os
+import shlex
 import sys
 import threading
 import traceback
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from functools import partial
 from pathlib import Path
 from typing import Any, NoReturn
 
@@ -36,7 +38,13 @@ def main(arguments: list[str] | None = None) -> int:
 
 
 def command_line(arguments: list[str] | None = None) -> NoReturn:
-    """`main` as the whole program: it ends with its command, whatever an environment has left running in it."""
+    """`main` as the whole program: it ends with its command, whatever an environment has left running in it.
+
+    A reader of its output that goes, such as `head`, does not end it: files are written all the same.
+    """
+    from ddp_ppo.processes import outlast_readers
+
+    outlast_readers(BrokenPipeError)
     try:
         status = main(arguments)
     except Exception:
@@ -66,7 +74,7 @@ def _parser() -> argparse.ArgumentParser:
         command = commands.add_parser(name, help=text, description=text)
         command.add_argument("config", help="YAML file")
         command.add_argument("overrides", nargs="*", metavar="KEY=VALUE", help="settings that replace the file's")
-        command.add_argument("--json", metavar="FILE", help="write the result to this file")
+        command.add_argument("--json", type=_path, metavar="FILE", help="write the result to this file")
         if name == "train":
             command.add_argument("--nproc", type=int, metavar="N", help="start N learners with torchrun")
         if name == "plan":
@@ -80,44 +88,47 @@ def _parser() -> argparse.ArgumentParser:
     evaluate.add_argument("--episodes", type=_whole(1), metavar="N", help="default: as many as in the run's own")
     evaluate.add_argument("--seed", type=_whole(0), help="root of the episodes' seeds (default: the run's)")
     evaluate.add_argument("--stochastic", action="store_true", help="run them with sampled actions too")
-    evaluate.add_argument("--csv", metavar="FILE", help="default: evaluation.csv in the (first) model's folder")
-    evaluate.add_argument("--json", metavar="FILE", help="write the result to this file")
+    words = "default: evaluation.csv in the (first) model's folder"
+    evaluate.add_argument("--csv", type=_path, metavar="FILE", help=words)
+    evaluate.add_argument("--json", type=_path, metavar="FILE", help="write the result to this file")
     evaluate.set_defaults(run=_evaluate)
     play = commands.add_parser("play", help="run episodes and keep them: a window or a video, curves, the trajectory")
     play.add_argument("model", metavar="MODEL", help="run folder, checkpoint or model file")
     play.add_argument("--episodes", type=_whole(1), default=1, metavar="N", help="default: 1")
     play.add_argument("--seed", type=_whole(0), help="root of the episodes' seeds (default: the run's)")
     play.add_argument("--steps", type=_whole(1), metavar="N", help="cut longer episodes")
+    words = "replay the environment's actions in a .npz (of an earlier play) or .csv file"
+    play.add_argument("--actions", type=_path, metavar="FILE", help=words)
     play.add_argument(
-        "--actions", metavar="FILE", help="replay the actions in a .npz (of an earlier play) or .csv file"
-    )
-    play.add_argument(
-        "--out", metavar="DIR", help="write a video there, display or not (default: play in the run folder)"
+        "--out", type=_path, metavar="DIR", help="write a video there, display or not (default: play in the run folder)"
     )
     play.add_argument("--fps", type=_whole(1), metavar="N", help="at most so many pictures a second of the video")
-    play.add_argument("--json", metavar="FILE", help="write the result to this file")
+    play.add_argument("--json", type=_path, metavar="FILE", help="write the result to this file")
     play.set_defaults(run=_play)
     export = commands.add_parser("export", help="write a policy as ONNX and for NumPy alone, and compare it")
     export.add_argument("model", metavar="MODEL", help="run folder, checkpoint or model file")
-    export.add_argument("--out", metavar="DIR", help="where to (default: MODEL_export beside the model file)")
-    export.add_argument("--json", metavar="FILE", help="write the result to this file")
+    words = "where to (default: MODEL_export beside the model file)"
+    export.add_argument("--out", type=_path, metavar="DIR", help=words)
+    export.add_argument("--json", type=_path, metavar="FILE", help="write the result to this file")
     export.set_defaults(run=_export)
     report = commands.add_parser("report", help="write a run's curves, times and settings as one HTML file")
     report.add_argument("folder", metavar="RUN", help="run folder")
-    report.add_argument("--out", metavar="FILE", help="default: report.html in the run folder")
-    report.add_argument("--json", metavar="FILE", help="write the record to this file")
+    report.add_argument("--out", type=_path, metavar="FILE", help="default: report.html in the run folder")
+    report.add_argument("--json", type=_path, metavar="FILE", help="write the record to this file")
     report.set_defaults(run=_report)
     weights = commands.add_parser("disco-weights", help="download the published weights that learner: disco needs")
-    weights.add_argument("--out", metavar="PATH", help="file (default: in the user's cache, where training finds it)")
+    words = "file (default: in the user's cache, where training finds it)"
+    weights.add_argument("--out", type=_path, metavar="PATH", help=words)
     weights.set_defaults(run=_disco_weights)
     compare = commands.add_parser("compare", help="set runs side by side: differences, curves over seeds, a verdict")
     compare.add_argument("folders", nargs="+", metavar="RUN", help="run folder")
     compare.add_argument("--against", choices=("sb3",), help="train stable-baselines3's PPO on the same and add it")
     words = "a setting or version in which runs of one group may differ; may be given again"
     compare.add_argument("--ignore", action="append", default=[], metavar="NAME", help=words)
-    compare.add_argument("--out", metavar="FILE", help="default: compare.html beside the first run folder")
-    compare.add_argument("--png", metavar="FILE", help="draw the learning curves with matplotlib")
-    compare.add_argument("--json", metavar="FILE", help="write the result to this file")
+    words = "default: compare.html beside the first run folder"
+    compare.add_argument("--out", type=_path, metavar="FILE", help=words)
+    compare.add_argument("--png", type=_path, metavar="FILE", help="draw the learning curves with matplotlib")
+    compare.add_argument("--json", type=_path, metavar="FILE", help="write the result to this file")
     compare.set_defaults(run=_compare)
     replay = commands.add_parser("replay", help="drive environments to a value that was not finite again")
     replay.add_argument("evidence", help="evidence_*.pt of a run folder")
@@ -138,6 +149,11 @@ def _whole(low: int) -> Callable[[str], int]:
     return whole_number
 
 
+def _path(text: str) -> Path:
+    """A type of argument: what a command writes, which an environment that goes to another folder does not move."""
+    return Path(text).absolute()
+
+
 def _evaluate(options: argparse.Namespace) -> int:
     return _guarded(lambda: _run_evaluation(options))
 
@@ -149,15 +165,16 @@ def _run_evaluation(options: argparse.Namespace) -> int:
 
     _require_writable_json(options)
     models = [one for path in options.models for one in with_tasks(load_model(path))]
-    table = Path(options.csv) if options.csv else run_folder_of(models[0].path) / "evaluation.csv"
+    table = options.csv or run_folder_of(models[0].path) / "evaluation.csv"
     _require_writable("--csv", table)
     seeds = own_seeds(models[0], options.seed, options.episodes)
     kinds: tuple[Actions, ...] = ("deterministic", "stochastic") if options.stochastic else ("deterministic",)
     evaluations = [evaluate(model, seeds, actions=kind) for model in models for kind in kinds]
-    write_csv(table, evaluations)
-    _write_json(options, {"seeds": seeds, "evaluations": [one.summary for one in evaluations]})
     print(evaluation_text(evaluations))
-    print(f"episodes       {table}\nlook at it     ddp-ppo play {options.models[0]}")
+    with _writing("--csv", table):
+        write_csv(table, evaluations)
+    _write_json(options, {"seeds": seeds, "evaluations": [one.summary for one in evaluations]})
+    print(f"episodes       {table}\nlook at it     ddp-ppo play {shlex.quote(options.models[0])}")
     return 0
 
 
@@ -168,8 +185,8 @@ def _play(options: argparse.Namespace) -> int:
 def _run_episodes(options: argparse.Namespace) -> int:
     _use_one_thread()
     from ddp_ppo.episodes import ENDLESS_STEPS
-    from ddp_ppo.models import load_model, with_tasks
-    from ddp_ppo.play import Wanted, default_folder, play, play_text, task_folder
+    from ddp_ppo.models import load_model
+    from ddp_ppo.play import Wanted, default_folder, play, play_text, task_folder, tasks_of
     from ddp_ppo.rendering import has_display
 
     _require_writable_json(options)
@@ -179,20 +196,21 @@ def _run_episodes(options: argparse.Namespace) -> int:
         seed=options.seed,
         num_steps=options.steps or ENDLESS_STEPS,
         max_fps=options.fps,
-        actions=Path(options.actions) if options.actions else None,
+        actions=options.actions,
         is_live=options.out is None and has_display(),
     )
     summaries = []
-    folder = Path(options.out) if options.out else default_folder(model)
-    for task in with_tasks(model)[1:] or [model]:
-        print(f"{task.name} in {task.env.env_id}; a video takes up to a minute to draw without a GPU", flush=True)
-        for played in play(task, folder if task is model else task_folder(folder, task), wanted):
-            print(play_text(played), flush=True)
+    folder = options.out or default_folder(model)
+    say = partial(print, flush=True)
+    for task in tasks_of(model, wanted):
+        say(f"{task.name} in {task.env.env_id}")
+        for played in play(task, folder if task is model else task_folder(folder, task), wanted, say=say):
+            say(play_text(played))
             summaries.append(played.summary)
     _write_json(options, {"model": model.name, "path": str(model.path), "episodes": summaries})
     if (Path(options.model) / "metrics.csv").exists():
-        print(f"in its report  ddp-ppo report {options.model}")
-    print(f"export it      ddp-ppo export {options.model}")
+        print(f"in its report  ddp-ppo report {shlex.quote(options.model)}")
+    print(f"export it      ddp-ppo export {shlex.quote(options.model)}")
     return 0
 
 
@@ -205,9 +223,10 @@ def _run_export(options: argparse.Namespace) -> int:
     from ddp_ppo.export import export, export_text
 
     _require_writable_json(options)
-    exported = export(options.model, options.out)
-    _write_json(options, {"folder": str(exported.folder), **exported.document})
+    with _writing("--out", options.out or options.model):
+        exported = export(options.model, options.out)
     print(export_text(exported))
+    _write_json(options, {"folder": str(exported.folder), **exported.document})
     return 0 if exported.has_passed else EXIT_FAILURE
 
 
@@ -216,18 +235,20 @@ def _report(options: argparse.Namespace) -> int:
 
 
 def _write_report(options: argparse.Namespace) -> int:
-    from ddp_ppo.report import record, verdicts, write_report
+    from ddp_ppo.report import REPORT_NAME, record, verdicts, write_report
     from ddp_ppo.run_files import read_run
     from ddp_ppo.text import entry
 
     _require_writable_json(options)
-    if options.out:
-        _require_writable("--out", Path(options.out))
     run = read_run(options.folder)
-    lines = {**verdicts(run), **record(run), "report": str(write_report(run, options.out))}
-    _write_json(options, lines)
+    out = options.out or run.path / REPORT_NAME
+    _require_writable("--out", out)
+    lines = {**verdicts(run), **record(run), "report": str(out)}
     print("\n".join(entry(name, words, name_width=18) for name, words in lines.items()))
-    print(f"{'compare it':18}ddp-ppo compare {options.folder} OTHER_RUN")
+    with _writing("--out", out):
+        write_report(run, out)
+    _write_json(options, lines)
+    print(f"{'compare it':18}ddp-ppo compare {shlex.quote(options.folder)} OTHER_RUN")
     return 0
 
 
@@ -238,9 +259,10 @@ def _disco_weights(options: argparse.Namespace) -> int:
 def _download_weights(options: argparse.Namespace) -> int:
     from ddp_ppo.disco.weights import ENVIRON_NAME, cache_path, download_weights
 
-    target = Path(options.out) if options.out else cache_path(os.environ)
+    target = options.out or cache_path(os.environ)
     download_weights(target)
-    found = "found there" if not options.out else f"use them with disco_weights={target} or {ENVIRON_NAME}={target}"
+    words = [shlex.quote(f"{name}={target}") for name in ("disco_weights", ENVIRON_NAME)]
+    found = "found there" if not options.out else f"use them with {' or '.join(words)}"
     print(f"{target}: complete; {found}")
     return 0
 
@@ -255,10 +277,10 @@ def _run_comparison(options: argparse.Namespace) -> int:
     from ddp_ppo.run_files import read_run
 
     runs = [read_run(folder) for folder in options.folders]
-    out = Path(options.out) if options.out else runs[0].path.absolute().parent / "compare.html"
+    out = options.out or runs[0].path.absolute().parent / "compare.html"
     for option, file in (("--out", out), ("--png", options.png), ("--json", options.json)):
         if file:
-            _require_writable(option, Path(file))
+            _require_writable(option, file)
     if options.png:
         require_matplotlib()
     if options.against:
@@ -266,12 +288,14 @@ def _run_comparison(options: argparse.Namespace) -> int:
 
         runs = add_sb3(runs, options.ignore, print)
     comparison = compare(runs, options.ignore)
-    write_page(comparison, out)
-    if options.png:
-        write_png(comparison, Path(options.png))
-    _write_json(options, document(comparison))
     print(comparison_text(comparison))
-    print(f"page           {out}\nlook at one    ddp-ppo report {options.folders[0]}")
+    with _writing("--out", out):
+        write_page(comparison, out)
+    if options.png:
+        with _writing("--png", options.png):
+            write_png(comparison, options.png)
+    _write_json(options, document(comparison))
+    print(f"page           {out}\nlook at one    ddp-ppo report {shlex.quote(options.folders[0])}")
     return 0
 
 
@@ -315,8 +339,8 @@ def _run_training(options: argparse.Namespace) -> int:
     result = train(config, environ=dict(os.environ))
     if result.folder is None:
         return 128 + result.stop_signal if result.stop_signal else 0
-    _write_json(options, {**vars(result), "folder": str(result.folder)})
     Console().say(_closing_words(result, config))
+    _write_json(options, {**vars(result), "folder": str(result.folder)})
     return 128 + result.stop_signal if result.stop_signal else 0
 
 
@@ -336,9 +360,11 @@ def _closing_words(result: Any, config: Any) -> str:
     if (report := result.folder / "report.html").exists():
         lines.append(f"  report       {report}")
     if result.stop_signal:
-        lines.append(f"go on with     resume={result.folder}")
+        lines.append(f"go on with     {shlex.quote(f'resume={result.folder}')}")
     else:
-        lines.append(f"look at it     tensorboard --logdir {output}  # start with its tab Custom Scalars")
+        lines.append(
+            f"look at it     tensorboard --logdir {shlex.quote(str(output))}  # start with its tab Custom Scalars"
+        )
     return "\n".join(lines)
 
 
@@ -357,12 +383,13 @@ def _show_plan(options: argparse.Namespace) -> int:
     from ddp_ppo.config import load_config
     from ddp_ppo.plan import plan_lines, plan_text, prepare
 
+    _require_writable_json(options)
     plan = prepare(load_config(options.config, options.overrides), environ=dict(os.environ))
     if options.environments or options.keep:
         return _show_scale_up(options, plan)
-    _write_json(options, {**plan_lines(plan), "notes": list(plan.notes)})
     print(plan_text(plan))
-    print(f"check it       ddp-ppo check {' '.join([options.config, *options.overrides])}")
+    _write_json(options, {**plan_lines(plan), "notes": list(plan.notes)})
+    print(f"check it       ddp-ppo check {shlex.join([options.config, *options.overrides])}")
     return 0
 
 
@@ -376,10 +403,10 @@ def _show_scale_up(options: argparse.Namespace, plan: Any) -> int:
     learners = plan.topology.num_learners
     scaled, result = scale_up(plan.config, options.environments, options.keep, num_learners=learners)
     prepare(scaled, environ=dict(os.environ))  # whether its rollouts fit the memory, for one
-    _write_json(options, vars(result))
     print(scale_up_text(result))
-    words = " ".join([*options.overrides, *(f"{name}={value}" for name, value in result.settings.items())])
-    print(f"try it         ddp-ppo check {options.config} {words}")
+    _write_json(options, vars(result))
+    words = [options.config, *options.overrides, *(f"{name}={value}" for name, value in result.settings.items())]
+    print(f"try it         ddp-ppo check {shlex.join(words)}")
     return 0
 
 
@@ -395,8 +422,8 @@ def _run_check(options: argparse.Namespace) -> int:
     _require_writable_json(options)
     config = load_config(options.config, options.overrides)
     result = check(config, environ=dict(os.environ), say=lambda text: print(text, flush=True))
+    print(closing_text(result, shlex.join([options.config, *options.overrides])))
     _write_json(options, check_document(result))
-    print(closing_text(result, " ".join([options.config, *options.overrides])))
     return 0 if result.has_passed else EXIT_FAILURE
 
 
@@ -410,10 +437,11 @@ def _run_bench(options: argparse.Namespace) -> int:
     from ddp_ppo.config import load_config
     from ddp_ppo.metrics import Console
 
+    _require_writable_json(options)
     config = load_config(options.config, options.overrides)
     results = run(config, environ=dict(os.environ), seconds=options.seconds, console=Console())
     _write_json(options, {"candidates": [vars(result) for result in results]})
-    print(f"train it       ddp-ppo train {' '.join([options.config, *options.overrides, results[0].words])}")
+    print(f"train it       ddp-ppo train {shlex.join([options.config, *options.overrides])} {results[0].words}")
     return 0
 
 
@@ -459,19 +487,34 @@ def _status_of(error: Exception) -> int | None:
 
 def _require_writable_json(options: argparse.Namespace) -> None:
     if options.json:
-        _require_writable("--json", Path(options.json))
+        _require_writable("--json", options.json)
 
 
 def _require_writable(option: str, file: Path) -> None:
+    """Refuses a result's file before the work, as far as can be known then."""
     from ddp_ppo.config import ConfigError
 
-    if not os.access(file.absolute().parent, os.W_OK):
+    place = file if file.exists() else file.absolute().parent
+    if file.is_dir() or not (place.is_dir() or file.exists()) or not os.access(place, os.W_OK):
         raise ConfigError(f"{option}: {file} cannot be written; name a file in a folder that exists")
 
 
+@contextlib.contextmanager
+def _writing(option: str, file: Path) -> Iterator[None]:
+    """Turns the error of a file that does not take a result into one line."""
+    from ddp_ppo.config import ConfigError
+
+    try:
+        yield
+    except OSError as error:
+        raise ConfigError(f"{option}: {file} cannot be written: {error.strerror or error}") from error
+
+
 def _write_json(options: argparse.Namespace, result: dict[str, Any]) -> None:
+    """The last that a command does: its work and what it has printed are not lost with a full disk."""
     if options.json:
-        Path(options.json).write_text(json.dumps(result, indent=2, default=str) + "\n")
+        with _writing("--json", options.json):
+            options.json.write_text(json.dumps(result, indent=2, default=str) + "\n")
 
 
 if __name__ == "__main__":

@@ -107,7 +107,11 @@ def chart_html(chart: Chart) -> str:
     y_axis, num_outside = _y_axis(chart, drawn)
     x, y, width, height = _LEFT - _PAD, _TOP - _PAD, _RIGHT - _LEFT + 2 * _PAD, _BOTTOM - _TOP + 2 * _PAD
     inner = "".join((*_rules(chart, x_axis, y_axis), *_curves(chart, drawn, x_axis, y_axis)))
-    note = " ".join((chart.note, f"Not shown: {num_outside} far outside." if num_outside else "")).strip()
+    notes = (
+        "Logarithmic axis." if chart.is_log else "",
+        f"Not shown: {num_outside} far outside." if num_outside else "",
+    )
+    note = " ".join(filter(None, (chart.note, *notes)))
     return (
         f'<figure class="chart" data-x="{escape(chart.x_name)}">'
         f"<figcaption><b>{escape(chart.title)}</b><output></output></figcaption>"

@@ -18,10 +18,10 @@ from ddp_ppo.check_interface import check_interface
 from ddp_ppo.check_model import check_model
 from ddp_ppo.check_motion import (
     check_first_observation,
-    check_random_actions,
     check_small_actions,
     check_zero_actions,
 )
+from ddp_ppo.check_random import check_random_actions
 from ddp_ppo.check_repeat import check_independence, check_repeatability
 from ddp_ppo.check_training import (
     check_checkpoint,
@@ -31,7 +31,7 @@ from ddp_ppo.check_training import (
     check_training,
 )
 from ddp_ppo.check_trial import Report, SkipStage, StageError, Trial
-from ddp_ppo.config import Config
+from ddp_ppo.config import Config, ConfigError
 from ddp_ppo.env_errors import EnvError
 from ddp_ppo.plan import plan_lines, prepare
 from ddp_ppo.processes import time_limit
@@ -130,7 +130,7 @@ def _run(stage: Stage, trial: Trial) -> StageResult:
             stage.run(trial, report)
     except SkipStage as reason:
         verdict, report.notes = "SKIP", [str(reason)]
-    except (StageError, EnvError, TimeoutError) as error:
+    except (StageError, EnvError, ConfigError, TimeoutError) as error:
         report.faults.append(str(error))
         is_end = True
     verdict = "FAIL" if report.faults else verdict

@@ -9,6 +9,8 @@ Shapes: K environments, D observation size, A action size.
 from __future__ import annotations
 
 import time
+from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import Any
 
 import numpy as np
@@ -64,7 +66,7 @@ def _check_gymnasium(env: Any, trial: Trial, report: Report) -> None:
         before = obs
         result = call(f"step {steps + 1}", env.step, decode(actions[steps])[0])
         steps += 1
-        obs, has_ended = _check_step(env, before, result, report, steps)
+        obs, has_ended = _check_step(env, before, result, report, f"step {steps}")
         if has_ended:
             episodes += 1
             obs = _reset(env, report, seed=None)
@@ -75,15 +77,17 @@ def _reset(env: Any, report: Report, *, seed: int | None) -> Any:
     result = call(f"reset(seed={seed})", env.reset, seed=seed)
     if not (isinstance(result, tuple) and len(result) == 2 and isinstance(result[1], dict)):
         raise StageError(f"reset returned {_kind(result)}; Gymnasium wants (observation, info), info a dict")
-    report.faults += [f"reset: {fault}" for fault in observation_faults(env.observation_space, result[0])]
+    with _located("reset"):
+        report.faults += [f"reset: {fault}" for fault in observation_faults(env.observation_space, result[0])]
     return result[0]
 
 
-def _check_step(env: Any, before: Any, result: Any, report: Report, step: int) -> tuple[Any, bool]:
+def _check_step(env: Any, before: Any, result: Any, report: Report, where: str) -> tuple[Any, bool]:
     if not (isinstance(result, tuple) and len(result) == 5):
         raise StageError(f"step returned {_kind(result)}; Gymnasium wants (obs, reward, terminated, truncated, info)")
     obs, reward, terminated, truncated, info = result
-    faults = observation_faults(env.observation_space, obs) + reward_faults(reward)
+    with _located(where):
+        faults = observation_faults(env.observation_space, obs) + reward_faults(reward)
     for name, flag in (("terminated", terminated), ("truncated", truncated)):
         if not isinstance(flag, bool | np.bool_):
             faults.append(f"{name} is {_kind(flag)}, not a bool")
@@ -93,8 +97,17 @@ def _check_step(env: Any, before: Any, result: Any, report: Report, step: int) -
         faults.append(
             "the observation is the array of the call before: whoever has kept that one sees it change; return a copy"
         )
-    report.faults += [f"step {step}: {fault}" for fault in faults]
+    report.faults += [f"{where}: {fault}" for fault in faults]
     return obs, bool(terminated or truncated)
+
+
+@contextmanager
+def _located(where: str) -> Iterator[None]:
+    """Says where a StageError comes from."""
+    try:
+        yield
+    except StageError as error:
+        raise StageError(f"{where}: {error}") from error
 
 
 def observation_faults(space: Any, obs: Any) -> list[str]:

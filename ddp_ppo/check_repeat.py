@@ -21,11 +21,12 @@ from ddp_ppo.check_trial import (
     require_equal,
     reset,
 )
-from ddp_ppo.protocols import BatchEnv
+from ddp_ppo.protocols import BatchEnv, BoolArray
 from ddp_ppo.seeding import seed_global_generators
 
 _STEPS = 100
 _SEEDS = [11, 12]
+_OTHER_SEEDS = [21, 22]
 _MANY_SEEDS = [11, 12, 13, 14]
 
 
@@ -36,7 +37,7 @@ def check_repeatability(trial: Trial, report: Report) -> None:
         first = _run(env, _SEEDS, actions)
         again = _run(env, _SEEDS, actions)
         if require_equal(report, "same environments again", (first, again), "the same seeds and actions differ"):
-            _check_saved_state(env, again, report, trial)
+            _check_saved_state(env, actions[: mid_episode(first.ended)], report, trial)
         else:
             report.faults[-1] += f": {_cause(env, actions)}"
     with trial.envs(len(_SEEDS)) as env:
@@ -68,8 +69,13 @@ def _cause(env: BatchEnv, actions: NDArray[Any]) -> str:
     return "a step depends on more than state and action, or draws from a generator that reset does not seed"
 
 
-def _check_saved_state(env: BatchEnv, before: Trajectory, report: Report, trial: Trial) -> None:
-    """Goes on from the state that a checkpoint would hold, once as it is and once restored."""
+def _check_saved_state(env: BatchEnv, leading: NDArray[Any], report: Report, trial: Trial) -> None:
+    """Goes on from the state that a checkpoint would hold, once as it is and once restored in new environments.
+
+    Args:
+        leading: actions of the steps up to there.
+    """
+    before = _run(env, _SEEDS, leading)
     state = call("get_state", env.save)
     if state is None:
         report.figures["saved state"] = "none"
@@ -77,9 +83,19 @@ def _check_saved_state(env: BatchEnv, before: Trajectory, report: Report, trial:
         return
     actions = random_actions(trial.env, _STEPS, len(_SEEDS), seed=3)
     going_on = record(env, before.obs[-1], actions)
-    restored = record(env, call("set_state", env.restore, state), actions)
+    with trial.envs(len(_SEEDS)) as other:
+        reset(other, _OTHER_SEEDS)
+        restored = record(other, call("set_state", other.restore, state), actions)
     complaint = "an environment that is restored goes on differently: get_state and set_state miss something"
     require_equal(report, "saved state", (going_on, restored), complaint)
+
+
+def mid_episode(ended: BoolArray) -> int:
+    """Steps after which all of K environments are as far from a start and an end as they ever are; ended is [T, K]."""
+    steps = np.arange(1, len(ended))
+    marks = [np.array([0, *np.flatnonzero(column) + 1, len(ended)]) for column in ended.T]
+    distances = [np.abs(steps[:, None] - one).min(axis=1) for one in marks]
+    return 1 + int(np.argmax(np.min(distances, axis=0)))
 
 
 def check_independence(trial: Trial, report: Report) -> None:

@@ -223,6 +223,13 @@ def repeat(action: NDArray[Any], num_steps: int, num_envs: int) -> NDArray[Any]:
     return np.tile(action, (num_steps, num_envs, *[1] * action.ndim))
 
 
+def spread(values: Any) -> str:
+    """Smallest, mean and largest."""
+    array = np.asarray(values)
+    low, mean, high = array.min(), array.mean(), array.max()
+    return f"{low:.4g}" if low == high else f"{low:.4g} .. {high:.4g} (mean {mean:.4g})"
+
+
 def difference(a: Trajectory, b: Trajectory) -> tuple[float, str]:
     """The largest difference of two trajectories, inf where episodes end differently, and where the first one is."""
     differs = [(a.obs[0] != b.obs[0]).any()]

@@ -237,6 +237,8 @@ def load_model(path: Path) -> tuple[NetworkSpec, EnvSpec, FloatArray, RmsState |
     """
     try:
         content = _read(path)
+        if not isinstance(content, dict) or not isinstance(content.get("spec"), dict):
+            raise ValueError("not a model of ddp_ppo: it holds no spec")
         spec = content["spec"]
         if spec["format"] != FORMAT:
             raise ValueError(f"format {spec['format']}, this program reads format {FORMAT}")

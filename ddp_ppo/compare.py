@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from ddp_ppo import text
-from ddp_ppo.charts import Chart, number
+from ddp_ppo.charts import Chart, number, short_number
 from ddp_ppo.comparison import (
     SB3,
     Group,
@@ -25,6 +25,7 @@ from ddp_ppo.comparison import (
     differing_settings,
     differing_versions,
     group_runs,
+    held_back,
     partings,
     score_metric,
     standings,
@@ -33,18 +34,19 @@ from ddp_ppo.comparison import (
 from ddp_ppo.config import ConfigError
 from ddp_ppo.page import charts_html, heading, page, table
 from ddp_ppo.report import duration
-from ddp_ppo.run_charts import SCORE
+from ddp_ppo.run_charts import SCORE, VALUE_LOSS
 from ddp_ppo.run_files import Run
 
 _METRICS = {
     "Training return": "rollout/episode_return_mean",
     "Episode length": "rollout/episode_length_mean",
     "KL divergence": "train/approx_kl",
-    "Value loss": "train/value_loss",
+    "Value loss": VALUE_LOSS,
     "Entropy": "train/entropy",
     "Steps per second": "time/steps_per_second",
 }
 _MOST_METRICS = 3  # named where two runs part
+_HOLM_NOTE = "each chance is Holm's, so that in 5 % of cases at most any verdict of them is luck."
 _SB3_NOTE = (
     "sb3 is stable-baselines3's PPO with the same settings: VecNormalize, DummyVecEnv, one torch thread. Times are of "
     "sampling and learning; evaluations and files are left out on both sides."
@@ -95,16 +97,20 @@ def compare(runs: Sequence[Run], ignored: Sequence[str] = ()) -> Comparison:
             raise ConfigError(f"{run.path}: no episode has ended in it yet; there is nothing to compare")
     groups = group_runs(runs, ignored)
     found = standings(groups)
-    verdicts = [verdict(found[0], other) for other in found[1:]]
+    verdicts = [verdict(found[0], other, len(groups) - 1) for other in found[1:]]
     differences = differing_settings(groups), differing_versions(groups)
-    notes = [_SB3_NOTE] if any(run.setting("learner") == SB3 for run in runs) else []
+    notes = list(held_back(runs, metric))
+    if len(verdicts) > 1:
+        notes.append(f"{len(verdicts)} groups are set against the first: {_HOLM_NOTE}")
+    notes += [_SB3_NOTE] if any(run.setting("learner") == SB3 for run in runs) else []
     return Comparison(metric, common_steps(runs, metric), found, verdicts, *differences, partings(runs), notes)
 
 
 def comparison_text(comparison: Comparison) -> str:
     """The same for a terminal: standings, differences, where runs part, verdicts."""
     header, rows = _standing_table(comparison)
-    entries = [("differs", f"{name}: {' | '.join(values)}") for name, values in _differences(comparison)]
+    entries = [("compared", _standing_note(comparison))]
+    entries += [("differs", f"{name}: {' | '.join(values)}") for name, values in _differences(comparison)]
     entries += [(f"seed {parting.first.setting('seed')}", _parting_words(parting)) for parting in comparison.partings]
     entries += [("note", note) for note in comparison.notes]
     entries += [("verdict", words) for words in _verdicts(comparison)]
@@ -114,6 +120,7 @@ def comparison_text(comparison: Comparison) -> str:
 def document(comparison: Comparison) -> dict[str, Any]:
     """The same as plain values."""
     return {
+        "compared": _standing_note(comparison),
         "metric": comparison.metric,
         "env_steps": comparison.steps,
         "verdicts": list(comparison.verdicts),
@@ -155,6 +162,7 @@ def require_matplotlib() -> None:
 def write_png(comparison: Comparison, path: Path) -> None:
     """Draws the score's curves over environment steps and over time, with matplotlib."""
     from matplotlib.figure import Figure
+    from matplotlib.ticker import MaxNLocator
 
     figure = Figure(figsize=(11.0, 4.0), layout="constrained")
     for axes, over_seconds in zip(figure.subplots(1, 2), (False, True), strict=True):
@@ -163,10 +171,13 @@ def write_png(comparison: Comparison, path: Path) -> None:
             (line,) = axes.plot(series.x, series.y, label=series.label)
             if series.low:
                 axes.fill_between(series.x, series.low, series.high, color=line.get_color(), alpha=0.2, linewidth=0)
+        axes.xaxis.set_major_locator(MaxNLocator(5))
+        axes.xaxis.set_major_formatter(lambda value, _: short_number(value))
         axes.set_xlabel("seconds of sampling and learning" if over_seconds else "environment steps")
         axes.set_ylabel(_score_name(comparison).lower())
         axes.grid(alpha=0.3)
     axes.legend(frameon=False)
+    figure.suptitle(f"{_score_name(comparison)} in {comparison.groups[0].runs[0].setting('env_id')}")
     figure.savefig(path, dpi=150)
 
 
@@ -183,7 +194,11 @@ def _sections(comparison: Comparison) -> Iterator[str]:
     yield charts_html([*charts, Chart(f"{name} over time", over_time, "seconds", "Seconds of sampling and learning.")])
     more = {title: metric for title, metric in _METRICS.items() if metric != comparison.metric}
     yield charts_html(
-        Chart(title, [curve(group, metric) for group in groups if all(run.known(metric) for run in group.runs)])
+        Chart(
+            title,
+            [curve(group, metric) for group in groups if all(run.known(metric) for run in group.runs)],
+            is_log=metric == VALUE_LOSS,
+        )
         for title, metric in more.items()
     )
     yield heading("Seeds") + table(*_seed_table(comparison), num_names=2)

@@ -1,7 +1,8 @@
 """What several runs show together: groups of seeds, where they differ, and which group is better. Torch-free.
 
 A group holds runs that differ in their seed only. Its score is the last evaluation of each seed that all runs have
-reached. One rule decides: a difference that seeds which are alike would show in more than 5 % of cases is none.
+reached. One rule decides: a difference that seeds which are alike would show in more than 5 % of cases is none. Where
+several groups are set against the first one, that holds of all verdicts together (Holm).
 """
 
 from __future__ import annotations
@@ -18,7 +19,14 @@ from ddp_ppo.charts import Series, number
 from ddp_ppo.config import ConfigError
 from ddp_ppo.run_charts import SCORE
 from ddp_ppo.run_files import Run
-from ddp_ppo.scores import bootstrap_interval, chance_of_difference, iqm, probability_of_improvement
+from ddp_ppo.scores import (
+    bootstrap_interval,
+    chance_of_difference,
+    holm,
+    iqm,
+    iqm_of_rows,
+    probability_of_improvement,
+)
 
 SB3 = "sb3"  # the setting `learner` of a run that sb3_run has trained
 TRAINING_SCORE = "rollout/episode_return_mean"
@@ -26,7 +34,8 @@ CHANCE = 0.05
 _OF_ONE_RUN = {"seed", "run_name", "output_dir", "metrics_path", "resume"}  # settings that make no other group
 _OF_A_MACHINE = {"system", "cores"}
 _MAX_POINTS = 60  # of a curve with intervals, which are resampled at each
-_NUM_RESAMPLES = 500
+_NUM_RESAMPLES = 1000
+_SHORT = 0.9  # a run that ends before this share of the longest one holds the others back
 _MOST_NAMED = 3  # settings in a label, metrics that part
 
 
@@ -45,7 +54,8 @@ class Standing(NamedTuple):
         scores: one for each run.
         low, high: the 95 % interval of their interquartile mean; NaN for one run.
         improvement: how likely a run of it beats one of the first group.
-        chance: how often groups that are alike part as far from each other as it and the first one.
+        chance: how often groups that are alike part as far from each other as it and the first one; raised as Holm
+            does where several groups are set against the first.
         seconds: median over runs of the time to sample and learn until that score.
     """
 
@@ -135,7 +145,31 @@ def score_metric(runs: Sequence[Run]) -> str:
 
 def common_steps(runs: Sequence[Run], metric: str) -> float:
     """Environment steps at the last value that every run has got to."""
-    return min(run.column("env_steps")[run.known(metric)[-1][0]] for run in runs)
+    return min(_last_steps(run, metric) for run in runs)
+
+
+def _last_steps(run: Run, metric: str) -> float:
+    return run.column("env_steps")[run.known(metric)[-1][0]]
+
+
+def held_back(runs: Sequence[Run], metric: str) -> Iterator[str]:
+    """What single runs cost all of them: one without an evaluation its kind of score, a short one the rest of it."""
+    bare = [run for run in runs if metric != SCORE and not run.known(SCORE)]
+    if 0 < len(bare) < len(runs):
+        yield f"training returns are compared, not evaluations: {_named(bare)} has none; leave it out to compare them"
+    steps = [_last_steps(run, metric) for run in runs]
+    if short := [run for run, last in zip(runs, steps, strict=True) if last < _SHORT * max(steps)]:
+        longest = runs[steps.index(max(steps))].path.name
+        yield (
+            f"all are compared at {min(steps):,.0f} environment steps, where the shortest ends, and not at the "
+            f"{max(steps):,.0f} of {longest}: train on, or leave out, {_named(short)}"
+        )
+
+
+def _named(runs: Sequence[Run]) -> str:
+    names = [run.path.name for run in runs]
+    more = f" and {len(names) - _MOST_NAMED} more" if len(names) > _MOST_NAMED else ""
+    return ", ".join(names[:_MOST_NAMED]) + more
 
 
 def training_seconds(run: Run) -> list[float]:
@@ -156,9 +190,10 @@ def standings(groups: Sequence[Group]) -> list[Standing]:
         first = result[0].scores if result else scores
         better, chance = probability_of_improvement(scores, first), chance_of_difference(scores, first)
         seconds = statistics.median(training_seconds(run)[row] for run, row in zip(group.runs, rows, strict=True))
-        interval = bootstrap_interval(scores, iqm)
+        interval = bootstrap_interval(scores, iqm_of_rows)
         result.append(Standing(group, scores, iqm(scores), *interval, better, chance, seconds))
-    return result
+    chances = holm([one.chance for one in result[1:]])
+    return [*result[:1], *(one._replace(chance=chance) for one, chance in zip(result[1:], chances, strict=True))]
 
 
 def _row_at(run: Run, metric: str, steps: float) -> int:
@@ -167,11 +202,15 @@ def _row_at(run: Run, metric: str, steps: float) -> int:
     return [row for row in rows if run.column("env_steps")[row] <= steps or row == rows[0]][-1]
 
 
-def verdict(first: Standing, second: Standing) -> str:
-    """One paragraph: whether `second` is better or worse than `first`, and how sure that is."""
+def verdict(first: Standing, second: Standing, num_verdicts: int = 1) -> str:
+    """One paragraph: whether `second` is better or worse than `first`, and how sure that is.
+
+    Args:
+        num_verdicts: how many groups are set against `first` at once.
+    """
     counts = f"{len(first.scores)} and {len(second.scores)} seeds"
     figures = f"interquartile mean {_figures(second)} against {_figures(first)}"
-    least = 2.0 / math.comb(len(first.scores) + len(second.scores), len(first.scores))
+    least = num_verdicts * 2.0 / math.comb(len(first.scores) + len(second.scores), len(first.scores))
     chance = f"equal groups part as far in {second.chance:.1%} of cases"
     if second.chance <= CHANCE:
         word = "better" if second.improvement > 0.5 else "worse"
@@ -179,7 +218,8 @@ def verdict(first: Standing, second: Standing) -> str:
         return f"{second.group.label} is {word} than {first.group.label}: {figures}; {beats}; {chance}."
     start = f"No difference between {second.group.label} and {first.group.label} can be told: {figures}; "
     if least > CHANCE:
-        return f"{start}with {counts} even a complete separation may be luck. Train at least 4 seeds of each."
+        needed = next(n for n in itertools.count(2) if num_verdicts * 2.0 / math.comb(2 * n, n) <= CHANCE)
+        return f"{start}with {counts} even a complete separation may be luck. Train at least {needed} seeds of each."
     return f"{start}{chance}."
 
 
@@ -206,7 +246,7 @@ def curve(group: Group, metric: str, *, over_seconds: bool = False) -> Series:
     has_dots = metric.startswith("eval/")
     if len(group.runs) == 1:
         return Series(group.label, x, [column[0] for column in columns], has_dots=has_dots)
-    bounds = [bootstrap_interval(column, iqm, num_resamples=_NUM_RESAMPLES) for column in columns]
+    bounds = [bootstrap_interval(column, iqm_of_rows, num_resamples=_NUM_RESAMPLES) for column in columns]
     low, high = [bound[0] for bound in bounds], [bound[1] for bound in bounds]
     return Series(group.label, x, [iqm(column) for column in columns], low, high, has_dots=has_dots)
 

@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from ddp_ppo.env_errors import EnvError
+from ddp_ppo.env_errors import EnvError, text_of
 from ddp_ppo.env_spaces import action_decoder
 from ddp_ppo.envs import own_class_path
 from ddp_ppo.gymnasium_env import build_env
@@ -47,7 +47,7 @@ class Scene:
 
     Attributes:
         env_arguments: keyword arguments of `envs.make_batch_env` but num_envs.
-        act: [T, A] float32 within the bounds or [T] int64.
+        act: [T, A] float32 within the bounds or [T] int64 from 0 on.
         reward: [T] that the actions brought when they were recorded.
     """
 
@@ -55,6 +55,10 @@ class Scene:
     seed: int
     act: NDArray[Any]
     reward: NDArray[np.float64]
+
+
+class NoPictureError(EnvError):
+    """The environment itself does not draw, whatever it would be drawn with."""
 
 
 class Film(NamedTuple):
@@ -83,7 +87,7 @@ class _Replay:
         arguments = {"env_kwargs": {}, "backend": "auto", "max_episode_steps": None, **scene.env_arguments}
         own_class = own_class_path(arguments["env_id"], arguments["backend"])
         if own_class is not None:
-            raise EnvError(f"{own_class} is no Gymnasium environment; only those can be drawn")
+            raise NoPictureError(f"{own_class} is no Gymnasium environment; only those can be drawn")
         self.env_kwargs: Mapping[str, Any] = arguments["env_kwargs"]
         self.env = self._build(arguments["env_id"], mode, arguments["max_episode_steps"])
         self.drift = 0.0
@@ -95,7 +99,7 @@ class _Replay:
             return build_env(env_id, {**self.env_kwargs, "render_mode": mode}, max_episode_steps)[0]
         except EnvError as error:
             if isinstance(error.__cause__, TypeError) and "render_mode" in str(error.__cause__):
-                raise EnvError(f"{env_id} takes no render_mode, so nothing draws it") from None
+                raise NoPictureError(f"{env_id} takes no render_mode, so nothing draws it") from None
             raise
 
     @property
@@ -119,15 +123,22 @@ class _Replay:
                 yield self._picture()
 
     def _picture(self) -> Picture:
-        picture = self.env.render()
+        try:
+            picture = self.env.render()
+        except NotImplementedError as error:
+            raise NoPictureError(
+                text_of(error) or f"{type(self.env.unwrapped).__name__} has no render(), so nothing draws it"
+            ) from None
         if not isinstance(picture, np.ndarray) or picture.dtype != np.uint8 or picture.shape[2:] != (3,):
-            raise EnvError(f"render() gives no picture but {type(picture).__name__}; has it a mode rgb_array?")
+            raise NoPictureError(f"render() gives no picture but {type(picture).__name__}; has it a mode rgb_array?")
         return np.ascontiguousarray(picture)
 
 
 def show_scene(scene: Scene, tell_started: Callable[[], None]) -> None:
     """Shows it in a window, as fast as it was; says when the window is there."""
     replay = _Replay(scene, "human")
+    if "human" not in replay.env.metadata.get("render_modes", ()):
+        raise NoPictureError("the environment's metadata has no render mode human, so it opens none")
     _set_up_mujoco(replay, WINDOW_SIZE)
     for step in replay.steps():  # such an environment draws and keeps the time by itself
         if step == 0:

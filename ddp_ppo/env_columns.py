@@ -31,6 +31,7 @@ class Interface(NamedTuple):
         dt_seconds: simulated seconds of one step, None where the environment does not say.
         frame_skip: physics steps in one step, None likewise.
         choices: the Box action that each choice stands for, where discretize_actions has made one of it.
+        action_start: the environment's own value of the first choice; the others follow.
     """
 
     obs: tuple[Column, ...]
@@ -38,6 +39,7 @@ class Interface(NamedTuple):
     dt_seconds: float | None = None
     frame_skip: int | None = None
     choices: tuple[tuple[float, ...], ...] = ()
+    action_start: int = 0
 
 
 def obs_columns(env_arguments: Mapping[str, Any]) -> list[Column]:
@@ -118,11 +120,12 @@ def _fitted(interface: Interface, spec: EnvSpec) -> Interface:
     """Fills in what is not known and checks what is."""
     unknown = "action[{}]" if spec.action_kind == "box" else "choice {}"
     obs = interface.obs or tuple(Column(f"obs[{index}]") for index in range(spec.obs_size))
-    action = interface.action or tuple(Column(unknown.format(index)) for index in range(spec.action_size))
+    values = range(spec.action_start, spec.action_start + spec.action_size)
+    action = interface.action or tuple(Column(unknown.format(value)) for value in values)
     for key, columns, size in (("obs_columns", obs, spec.obs_size), ("action_columns", action, spec.action_size)):
         if len(columns) != size:
             raise EnvError(f"{spec.env_id}: metadata {key!r} has {len(columns)} columns, the environment has {size}")
-    return interface._replace(obs=obs, action=action)
+    return interface._replace(obs=obs, action=action, action_start=spec.action_start)
 
 
 def _rows(*rows: tuple[str, str]) -> tuple[Column, ...]:

@@ -11,6 +11,7 @@ import traceback
 import warnings
 from collections.abc import Callable, Mapping
 from contextlib import ExitStack, chdir
+from dataclasses import replace
 from functools import partial
 from typing import Any
 
@@ -152,7 +153,11 @@ def _build_one(
     if class_path is not None:
         if limit is not None:
             raise EnvError(f"{class_path}: max_episode_steps has no effect on it, a class of your own keeps the time")
-        return _build_own(class_path, num_envs, env_kwargs)
+        own = _build_own(class_path, num_envs, env_kwargs)
+        if own.spec.env_id != env_id:  # a subclass keeps its parent's, a checkpoint must find its own again
+            with blamed(f"{class_path}: attribute spec says env_id {own.spec.env_id!r} and cannot be set"):
+                own.spec = replace(own.spec, env_id=env_id)
+        return own
     if backend not in ("auto", *_BACKENDS):
         known = ", ".join(("auto", *_BACKENDS, "module:Class"))
         raise EnvError(f"{env_id}: unknown backend {backend!r}; use one of {known}")

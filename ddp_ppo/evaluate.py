@@ -26,7 +26,7 @@ from ddp_ppo.models import Model, acting_policy, make_env
 from ddp_ppo.numpy_policy import NumpyPolicy
 from ddp_ppo.policy import TorchPolicy
 from ddp_ppo.protocols import FloatArray
-from ddp_ppo.scores import bootstrap_interval, iqm, probability_of_improvement
+from ddp_ppo.scores import bootstrap_interval, iqm, iqm_of_rows, mean_of_rows, probability_of_improvement
 from ddp_ppo.seeding import Purpose, stream
 from ddp_ppo.text import table
 
@@ -57,8 +57,8 @@ class Evaluation:
         """What is written down of it, plain values; an interval is None where there is one episode only."""
         returns, model = self.returns, self.model
         intervals = {
-            "mean_interval": bootstrap_interval(returns, np.mean),
-            "iqm_interval": bootstrap_interval(returns, iqm),
+            "mean_interval": bootstrap_interval(returns, mean_of_rows),
+            "iqm_interval": bootstrap_interval(returns, iqm_of_rows),
         }
         return {
             "model": model.name,

@@ -11,8 +11,10 @@ import hashlib
 import importlib.util
 import json
 import math
+from contextlib import chdir
 from dataclasses import asdict, dataclass
 from pathlib import Path
+from shlex import quote
 from types import ModuleType
 from typing import Any
 
@@ -45,7 +47,8 @@ from ddp_ppo.versions import versions
 FORMAT = 1
 NOTE = (
     "These files compute the actions that training computed. That is no validation on a real robot: where its "
-    "observations come from, delays, actuators and safety limits were not looked at."
+    "observations come from, delays, actuators and safety limits were not looked at. Neither does policy.onnx look "
+    "whether an observation is finite: it acts on a NaN as on any other value."
 )
 _NUM_CHECKED = 64  # observations of each kind that run_policy.py repeats
 
@@ -98,13 +101,16 @@ def export(place: str | Path, folder: str | Path | None = None) -> Exported:
 
 def export_model(model: Model, folder: Path) -> Exported:
     """Writes the files into an existing folder, loads them again and compares them with the policy."""
-    interface, obs = describe_interface(model.env_arguments), observations(model)
+    interface = describe_interface(model.env_arguments)
+    with chdir("."):  # an environment may go to another folder
+        obs = observations(model)
     write_onnx(model, folder, interface)
     acts = {"training's actors": actor_act(model), "policy.onnx": onnx_act(model, folder)}
     if model.network.is_mlp:
         write_numpy(model, folder, obs)
         acts["run_policy.py"] = runner_act(model, folder)
-    parities = measure(model, acts, obs)
+    with chdir("."):
+        parities = measure(model, acts, obs)
     document = _finite(describe(model, interface, folder, parities))
     _write_text(folder / "policy.json", json.dumps(document, indent=2, allow_nan=False) + "\n")
     return Exported(folder, parities, document)
@@ -256,7 +262,7 @@ def export_text(exported: Exported) -> str:
             entry("note", NOTE),
             entry("files", f"{exported.folder}: {', '.join((*exported.document['files'], 'policy.json'))}"),
             *(
-                f"run it         python {exported.folder / name}"
+                f"run it         python {quote(str(exported.folder / name))}"
                 for name in exported.document["files"]
                 if name == "run_policy.py"
             ),

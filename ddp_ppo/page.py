@@ -77,8 +77,9 @@ td:first-child { white-space: nowrap; }
 code { font: 12.5px ui-monospace, "SF Mono", Menlo, Consolas, "DejaVu Sans Mono", monospace; }
 summary { cursor: pointer; margin: 12px 0 8px; color: var(--soft); }
 video, img { max-width: 100%; border-radius: 8px; }
-@media (max-width: 480px) { body { padding: 14px 10px 32px; } th, td { padding: 5px 8px; }
-  thead th, thead th.number { white-space: normal; } td + td:not(.number) { min-width: 8em; } }
+@media (max-width: 480px) { body { padding: 14px 10px 32px; } table { font-size: 12px; } th, td { padding: 5px 4px; }
+  code { font-size: 11.5px; overflow-wrap: anywhere; } thead th, thead th.number, td.number { white-space: normal; }
+  td:first-child { white-space: normal; } td + td:not(.number), td:last-child:not(.number) { min-width: 4.5em; } }
 """
 
 _SCRIPT = """

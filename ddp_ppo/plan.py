@@ -13,6 +13,7 @@ from typing import Any
 
 import torch
 
+from ddp_ppo.advice import action_advice, image_advice, machine_advice, num_cores
 from ddp_ppo.checkpoint import CheckpointError, find_checkpoint, network_of
 from ddp_ppo.config import Config, ConfigError, describe_settings, load_config
 from ddp_ppo.distributed import folder_of_launch
@@ -20,7 +21,6 @@ from ddp_ppo.envs import describe_env
 from ddp_ppo.learner_kind import LearnerJob, LearnerKind
 from ddp_ppo.learners import LEARNERS
 from ddp_ppo.networks import NetworkSpec
-from ddp_ppo.protocols import EnvSpec
 from ddp_ppo.rollout import Field, block_bytes, rollout_shapes, slot_name
 from ddp_ppo.run_folder import home_of, latest_runs, require_writable
 from ddp_ppo.topology import TrainingTopology, resolve_training_topology
@@ -105,7 +105,9 @@ def prepare(config: Config, *, environ: Mapping[str, str]) -> Plan:
     network = kind.network(config, env)
     pretrained = kind.pretrained(config, environ)
     resumed, notes = _find_resumed(config, network, environ)
-    advice = (*kind.notes(config, device=topology.device), *_advice(topology), *_image_advice(config, env))
+    advice = [*kind.notes(config, device=topology.device), *machine_advice(topology), *image_advice(config, env)]
+    if config.init_from is None and resumed is None:
+        advice += action_advice(config, env)
     plan = Plan(
         config,
         topology,
@@ -205,26 +207,6 @@ def _changed_settings(config: Config, effective: Path) -> list[str]:
     return [f"settings that differ from the run so far: {'; '.join(changes)}"] if changes else []
 
 
-def _advice(topology: TrainingTopology) -> list[str]:
-    """What is clearly wrong for this machine."""
-    num_cores = _num_cores()
-    num_actors = topology.num_actors * max(1, topology.num_learners // topology.num_nodes)
-    if num_actors > 2 * num_cores:
-        return [f"{num_actors} actors share {num_cores} cores here; more envs_per_actor instead would be quicker"]
-    return []
-
-
-def _image_advice(config: Config, env: EnvSpec) -> list[str]:
-    """What is to be said where images are flattened."""
-    if not env.image or config.conv_channels:
-        return []
-    return [f"images {list(env.image)} are flattened for an MLP; conv_channels: [16, 32] would read them as images"]
-
-
-def _num_cores() -> int:
-    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
-
-
 def learner_threads(config: Config, topology: TrainingTopology, environ: Mapping[str, str]) -> int:
     """Cores that this learner's update may use: the setting, or OMP_NUM_THREADS of a person, or its share of the cores.
 
@@ -234,8 +216,8 @@ def learner_threads(config: Config, topology: TrainingTopology, environ: Mapping
         return config.learner_threads
     if "OMP_NUM_THREADS" in environ and "LOCAL_WORLD_SIZE" not in environ:
         first = environ["OMP_NUM_THREADS"].split(",")[0].strip()  # OpenMP allows a list, one for each level
-        return max(1, int(first)) if first.isdigit() else max(1, _num_cores() // topology.num_learners)
-    return max(1, _num_cores() * topology.num_nodes // topology.num_learners)
+        return max(1, int(first)) if first.isdigit() else max(1, num_cores() // topology.num_learners)
+    return max(1, num_cores() * topology.num_nodes // topology.num_learners)
 
 
 def plan_text(plan: Plan) -> str:

@@ -10,9 +10,10 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import closing
 from dataclasses import dataclass
+from itertools import count
 from pathlib import Path
 from typing import Any
 
@@ -21,11 +22,11 @@ from ddp_ppo.drawing import Film, Scene
 from ddp_ppo.env_columns import describe_interface
 from ddp_ppo.episodes import ENDLESS_STEPS, EVAL_BLOCK, blocks_of
 from ddp_ppo.evaluate import evaluation_policy, own_seeds
-from ddp_ppo.models import Model, make_env, run_folder_of
+from ddp_ppo.models import Model, make_env, run_folder_of, with_tasks
 from ddp_ppo.play_page import episode_page
 from ddp_ppo.rendering import RenderError, film, show, video_ending
 from ddp_ppo.tensorboard_pages import write_picture
-from ddp_ppo.trajectory import Deviation, Trajectory, deviation, read_actions, record_block
+from ddp_ppo.trajectory import Deviation, Trajectory, deviation, read_actions, record_block, recorded_env_id
 
 
 @dataclass(frozen=True)
@@ -57,7 +58,8 @@ class Played:
         stem: path of its files without their endings: .npz the trajectory, .html its curves.
         deviation: from the recording; None where there was none.
         film: None where a window has shown it, or nothing could.
-        notes: what could not be drawn and why, and whether a video is not of this very episode.
+        notes: what was changed in given actions, what could not be drawn and why, and whether a video is not of this
+            very episode.
     """
 
     trajectory: Trajectory
@@ -78,7 +80,7 @@ class Played:
             "return": one.episode_return,
             "length": one.length,
             "end": one.end,
-            "replay": None if self.deviation is None else self.deviation.words,
+            "replay": self.deviation and {"is_equal": self.deviation.is_equal, "words": self.deviation.words},
             "files": {name: str(path) for name, path in files.items()},
             "notes": list(self.notes),
         }
@@ -91,7 +93,9 @@ class Played:
 def default_folder(model: Model) -> Path:
     """`play` in the model's run folder, else a folder beside the model file."""
     run = run_folder_of(model.path)
-    return run / "play" if (run / "config.yaml").exists() else model.path.with_name(f"{model.path.stem}_play")
+    return (
+        run / "play" if (run / "config.yaml").exists() else model.path.absolute().with_name(f"{model.path.stem}_play")
+    )
 
 
 def task_folder(folder: Path, task: Model) -> Path:
@@ -99,14 +103,31 @@ def task_folder(folder: Path, task: Model) -> Path:
     return folder / re.sub(r"[^\w.-]+", "_", task.env.env_id)
 
 
-def play(model: Model, folder: Path, wanted: Wanted) -> Iterator[Played]:
+def tasks_of(model: Model, wanted: Wanted) -> list[Model]:
+    """The model in each of its tasks alone; where a recording is replayed, in the one that it is of.
+
+    Raises:
+        ConfigError: the actions cannot be read.
+    """
+    tasks = with_tasks(model)[1:] or [model]
+    env_id = None if wanted.actions is None else recorded_env_id(wanted.actions)
+    return [task for task in tasks if task.env.env_id == env_id] or tasks
+
+
+def play(
+    model: Model, folder: Path, wanted: Wanted, *, say: Callable[[str], None] = lambda words: None
+) -> Iterator[Played]:
     """Plays, writing to `folder`; yields each episode as it is done.
+
+    Args:
+        say: told of each video whose first picture is there, since the others take their time.
 
     Raises:
         ConfigError, CheckpointError, EnvError: actions that do not fit, a folder that cannot be made, an environment
             that cannot be built or fails.
     """
-    actions, recorded = (None, None) if wanted.actions is None else read_actions(wanted.actions, model.env)
+    given = None if wanted.actions is None else read_actions(wanted.actions, model.env)
+    actions, recorded, changes = given or (None, None, ())
     if actions is not None and wanted.num_episodes != 1:
         raise ConfigError("--actions replays one episode; leave --episodes out")
     seeds = own_seeds(model, wanted.seed, wanted.num_episodes)
@@ -120,17 +141,28 @@ def play(model: Model, folder: Path, wanted: Wanted) -> Iterator[Played]:
             record_block(env, policy, block, num_steps=wanted.num_steps, actions=actions) for block in blocks_of(seeds)
         )
         for number, one in enumerate((one for block in blocks for one in block), 1):
-            stem = folder / f"episode_{number}"
+            stem = _stem(folder, number, wanted.actions)
             one.save(stem.with_name(f"{stem.name}.npz"))  # before anything is drawn, which takes its time
             found = None if recorded is None else deviation(one, recorded, interface.obs)
-            video, notes = _draw(Scene(model.env_arguments, one.seed, one.act, one.reward), stem, wanted)
-            played = Played(one, stem, found, video, tuple(notes))
+            scene = Scene(model.env_arguments, one.seed, one.act - model.env.action_start, one.reward)
+            video, drawing_notes = _draw(scene, stem, wanted, say)
+            notes = (*changes, *drawing_notes)
+            played = Played(one, stem, found, video, notes)
             drawn = None if video is None else video.path
             html = episode_page(model.name, one, interface, deviation=found, film=drawn, notes=notes)
             played.file(".html").write_text(html, encoding="utf-8")
             if video is not None:
                 _show_in_tensorboard(model, video)
             yield played
+
+
+def _stem(folder: Path, number: int, actions: Path | None) -> Path:
+    """Of an episode's files; a replay has others than the recording, and never that of the actions that it reads."""
+    if actions is None:
+        return folder / f"episode_{number}"
+    stems = (folder / f"replay_{n}" for n in count(number))
+    read = actions.resolve()
+    return next(stem for stem in stems if read not in [file.resolve() for file in folder.glob(f"{stem.name}.*")])
 
 
 def _make_folder(folder: Path) -> None:
@@ -142,7 +174,7 @@ def _make_folder(folder: Path) -> None:
         raise ConfigError(f"--out: {folder} is not writable; choose another folder")
 
 
-def _draw(scene: Scene, stem: Path, wanted: Wanted) -> tuple[Film | None, list[str]]:
+def _draw(scene: Scene, stem: Path, wanted: Wanted, say: Callable[[str], None]) -> tuple[Film | None, list[str]]:
     """Shows or films it, and says what could not be done."""
     for ending in (".mp4", ".gif", ".png"):  # of an earlier call: another episode
         stem.with_name(stem.name + ending).unlink(missing_ok=True)
@@ -153,8 +185,10 @@ def _draw(scene: Scene, stem: Path, wanted: Wanted) -> tuple[Film | None, list[s
             return None, []
         except (RenderError, OSError) as error:
             notes.append(f"no window: {error}")
+    path = stem.with_name(stem.name + video_ending())
+    words = f"drawing        {path}; takes up to a minute without a GPU"
     try:
-        video = film(scene, stem.with_name(stem.name + video_ending()), wanted.max_fps)
+        video = film(scene, path, max_fps=wanted.max_fps, tell_started=lambda: say(words))
     except (RenderError, OSError) as error:
         return None, [*notes, f"no video: {error}"]
     if video.drift:
@@ -174,7 +208,7 @@ def play_text(played: Played) -> str:
     """What a person should know of an episode."""
     one = played.trajectory
     ending = f"return {one.episode_return:.2f} in {one.length} steps, {one.end}"
-    lines = [f"{played.stem.name}      seed {one.seed}: {ending}"]
+    lines = [f"{played.stem.name:15}seed {one.seed}: {ending}"]
     if played.deviation is not None:
         lines.append(f"  replay       {played.deviation.words}")
     if played.film is not None:

@@ -51,7 +51,7 @@ def episode_page(
     parts += [heading("Reward"), charts_html(_reward_charts(one))]
     first = max(0, one.length - _MOST_STEPS)
     note = f"The last {_MOST_STEPS} of {one.length:,} steps; the trajectory's file has all." if first else ""
-    parts += [heading("Actions", note), charts_html(_action_charts(one, interface.action, first))]
+    parts += [heading("Actions", note), charts_html(_action_charts(one, interface, first))]
     shown = interface.obs[:_MOST_COLUMNS]
     if shown != interface.obs:
         note = f"The first {len(shown)} of {len(interface.obs)} columns. {note}"
@@ -70,16 +70,17 @@ def _reward_charts(one: Trajectory) -> Iterator[Chart]:
     yield _chart("Sum so far", {name: np.nancumsum(values) for name, values in rewards.items()})
 
 
-def _action_charts(one: Trajectory, columns: Sequence[Column], first: int) -> Iterator[Chart]:
+def _action_charts(one: Trajectory, interface: Interface, first: int) -> Iterator[Chart]:
     """What was done after `first` steps; where actions were given, also what the policy would have done."""
     act, policy_act = one.act[first:], one.policy_act[first:]
     is_replay = bool((one.act != one.policy_act).any())
     if act.ndim == 1:
-        choices = ", ".join(f"{number} {column.name}" for number, column in enumerate(columns))
+        named = enumerate(interface.action, interface.action_start)
+        choices = ", ".join(f"{value} {column.name}" for value, column in named)
         curves = {"choice": act} | ({"the policy's": policy_act} if is_replay else {})
         yield _chart("Action", curves, first_step=first + 1, note=choices)
         return
-    for i, column in enumerate(columns):
+    for i, column in enumerate(interface.action):
         name = f"times {column.unit}" if column.unit[:1].isdigit() else column.unit or "value"
         curves = {name: act[:, i]} | ({"the policy's": policy_act[:, i]} if is_replay else {})
         yield _chart(column.name, curves, first_step=first + 1)

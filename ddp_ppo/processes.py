@@ -52,22 +52,30 @@ def is_stopped(pid: int) -> bool:
     return words.rpartition(")")[2].split()[0] in ("T", "t")
 
 
-def outlast_readers() -> None:
-    """Has this process drop what it prints where it cannot be written: the reader is gone, the disk is full."""
+def outlast_readers(error: type[OSError] = OSError) -> None:
+    """Has this process drop what it prints where it cannot be written: the reader is gone, the disk is full.
+
+    Args:
+        error: what is dropped; with BrokenPipeError a full disk still is an error.
+    """
     for number, name in ((1, "stdout"), (2, "stderr")):
         old = getattr(sys, name)
         if old is not None:
-            buffer = io.BufferedWriter(_Dropping(number, "w", closefd=False))
+            buffer = io.BufferedWriter(_Dropping(number, error))
             encoding, by_line = old.encoding, old.line_buffering
             stream = io.TextIOWrapper(buffer, encoding, "backslashreplace", line_buffering=by_line)
             setattr(sys, name, stream)
 
 
 class _Dropping(io.FileIO):
+    def __init__(self, number: int, error: type[OSError]) -> None:
+        super().__init__(number, "w", closefd=False)
+        self._error = error
+
     def write(self, data: Any) -> int:
         try:
             return super().write(data)
-        except OSError:
+        except self._error:
             return len(data)
 
 

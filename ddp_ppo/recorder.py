@@ -12,6 +12,7 @@ from contextlib import ExitStack
 from dataclasses import asdict
 from functools import partial
 from pathlib import Path
+from shlex import quote
 from typing import Any
 
 from ddp_ppo.anomalies import Anomaly, Watch
@@ -81,7 +82,8 @@ class FaultRecorder:
         path = self._home / f"evidence_{round_index + 1:07d}_rank_{self._plan.topology.rank}.pt"
         save = partial(save_evidence, path, env=self._plan.env, env_arguments=env_arguments(self._plan.config))
         self._write(path.name, partial(save, state=state, columns=columns, where=where))
-        self.console.say(f"note: the last states and actions are in {path}; see them again with: ddp-ppo replay {path}")
+        command = f"ddp-ppo replay {quote(str(path))}"
+        self.console.say(f"note: the last states and actions are in {path}; see them again with: {command}")
 
     def say(self, text: str) -> None:
         """A line for the person who watches."""

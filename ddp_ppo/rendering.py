@@ -11,14 +11,15 @@ import multiprocessing
 import os
 import signal
 import sys
+import traceback
 from collections.abc import Callable
 from multiprocessing.connection import Connection
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
 
-from ddp_ppo.drawing import Film, Scene, film_scene, show_scene
-from ddp_ppo.env_errors import describe_cause
+from ddp_ppo.drawing import Film, NoPictureError, Scene, film_scene, show_scene
+from ddp_ppo.env_errors import describe_cause, text_of
 from ddp_ppo.processes import die_with_parent
 
 START_SECONDS = 60.0  # for the first picture
@@ -61,12 +62,15 @@ def video_ending() -> str:
     return ".mp4" if importlib.util.find_spec("imageio_ffmpeg") else ".gif"
 
 
-def film(scene: Scene, path: Path, max_fps: float | None = None) -> Film:
+def film(
+    scene: Scene, path: Path, *, max_fps: float | None = None, tell_started: Callable[[], None] = lambda: None
+) -> Film:
     """Writes a video, and a still with the same name but .png.
 
     Args:
         path: ends with .mp4 or .gif.
         max_fps: no more pictures a second than this; the default is the format's own limit.
+        tell_started: called when the first picture is there; the others take up to a minute without a GPU.
 
     Raises:
         RenderError: nothing here draws this environment, with each reason.
@@ -77,9 +81,8 @@ def film(scene: Scene, path: Path, max_fps: float | None = None) -> Film:
     for backend in _backends():
         with TemporaryDirectory(prefix=".drawing_", dir=path.parent) as folder:  # a process that dies leaves its files
             try:
-                made: Film = _apart(
-                    film_scene, (scene, Path(folder) / path.name, max_fps), backend=backend, seconds=seconds
-                )
+                what = scene, Path(folder) / path.name, max_fps
+                made: Film = _apart(film_scene, what, backend=backend, seconds=seconds, tell_started=tell_started)
                 return made._replace(path=made.path.replace(path), still=made.still.replace(path.with_suffix(".png")))
             except _OtherError as error:
                 raise RenderError(str(error)) from None
@@ -96,7 +99,14 @@ def _backends() -> tuple[str, ...]:
     return ("egl", "osmesa", "glfw") if sys.platform == "linux" else ("glfw",)
 
 
-def _apart(task: Callable[..., Any], arguments: tuple[Any, ...], *, backend: str, seconds: float) -> Any:
+def _apart(
+    task: Callable[..., Any],
+    arguments: tuple[Any, ...],
+    *,
+    backend: str,
+    seconds: float,
+    tell_started: Callable[[], None] = lambda: None,
+) -> Any:
     """Runs the task in a process of its own and returns its result; it says when its first picture is there.
 
     Raises:
@@ -110,6 +120,7 @@ def _apart(task: Callable[..., Any], arguments: tuple[Any, ...], *, backend: str
     kind_of_error = RenderError
     try:
         _receive(ours, START_SECONDS)  # the first picture
+        tell_started()
         kind_of_error = _LostError
         return _receive(ours, seconds)
     except EOFError:
@@ -146,5 +157,14 @@ def _child(connection: Connection, backend: str, task: Callable[..., Any], argum
         answer = task(*arguments, lambda: connection.send(None))
     except Exception as error:  # whatever graphics and a user's environment raise becomes the reason
         uses_mujoco = any(name.partition(".")[0] == "mujoco" for name in sys.modules)
-        answer = (RenderError if uses_mujoco else _OtherError)(describe_cause(error))
+        is_its_matter = uses_mujoco and not isinstance(error, NoPictureError)
+        answer = (RenderError if is_its_matter else _OtherError)(_reason(error))
     connection.send(answer)
+
+
+def _reason(error: Exception) -> str:
+    """What was raised; where, if it does not say why."""
+    if text_of(error):
+        return describe_cause(error)
+    place = traceback.extract_tb(error.__traceback__)[-1]
+    return f"{describe_cause(error)} in {place.name} ({place.filename}:{place.lineno})"

@@ -11,12 +11,13 @@ from collections.abc import Callable, Iterator, Sequence
 from html import escape
 from itertools import groupby
 from pathlib import Path
+from shlex import quote
 
 from ddp_ppo import run_charts
 from ddp_ppo.charts import number
 from ddp_ppo.page import Html, charts_html, details, heading, link, media, page, table, tiles
 from ddp_ppo.run_files import NoRoundsError, Run, Settings, default_settings, read_run
-from ddp_ppo.scores import bootstrap_interval, iqm
+from ddp_ppo.scores import bootstrap_interval, iqm, iqm_of_rows
 
 _Table = tuple[Sequence[str], Sequence[Sequence[str]]]  # header and rows
 
@@ -46,7 +47,7 @@ def report_or_warn(folder: Path, say: Callable[[str], None]) -> None:
     except NoRoundsError:
         return  # the error that ended it has the word
     except Exception as error:  # whatever it is: the training is done and its files are whole
-        say(f"warning: no report ({type(error).__name__}: {error}); try again: ddp-ppo report {folder}")
+        say(f"warning: no report ({type(error).__name__}: {error}); try again: ddp-ppo report {quote(str(folder))}")
 
 
 def record(run: Run) -> dict[str, str]:
@@ -62,7 +63,7 @@ def record(run: Run) -> dict[str, str]:
         "training time": duration(run.column("time/elapsed_seconds")[-1]),
         "output folder": str(run.path.absolute()),
         "evaluation": _evaluation(run),
-        "replay": "\n".join(_replays(run)) or f"none yet: ddp-ppo evaluate {run.path}",
+        "replay": "\n".join(_replays(run)) or f"none yet: ddp-ppo evaluate {quote(str(run.path))}",
     }
 
 
@@ -176,7 +177,7 @@ def _replays(run: Run) -> Iterator[str]:
         run.replays, lambda row: (row["model"], row["round"], row["actions"])
     ):
         returns = [float(row["return"]) for row in rows]
-        low, high = bootstrap_interval(returns, iqm)
+        low, high = bootstrap_interval(returns, iqm_of_rows)
         mean = math.fsum(returns) / len(returns)
         is_own = actions == "deterministic" and len(returns) == run.setting("eval_episodes")
         then = logged.get(float(round_index or "nan"), math.nan) if is_own else math.nan

@@ -14,6 +14,7 @@ from ddp_ppo.charts import Chart, Series, number
 from ddp_ppo.run_files import Run
 
 SCORE = "eval/return_mean"
+VALUE_LOSS = "train/value_loss"  # over orders of magnitude: drawn on a logarithmic axis
 REWARD_TERMS = "reward/"
 STAGES = {  # of a round, in the names of time/*_seconds; idle time is a part of sampling
     "sample": "sampling",
@@ -44,7 +45,7 @@ _HEALTH = (
     _Plot("KL divergence", {"mean of the last epoch": "train/approx_kl"}, mark="target_kl"),
     _Plot("Clip fraction", {"share of samples outside": "train/clip_fraction"}),
     _Plot("Loss", {"of the learner": "train/loss"}),
-    _Plot("Value loss", {"squared error": "train/value_loss"}, is_log=True),
+    _Plot("Value loss", {"squared error": VALUE_LOSS}, is_log=True),
     _Plot("TD error", {"mean": "train/td_error"}),
     _Plot("Explained variance", {"of the critic": "train/explained_variance"}),
     _Plot("Policy loss", {"clipped surrogate": "train/policy_loss"}),

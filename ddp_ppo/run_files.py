@@ -14,6 +14,9 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from ddp_ppo.config import Config, ConfigError, dump_effective
+from ddp_ppo.yaml_text import RefusedError, to_yaml, values_of
+
+BY_HAND = "edited by hand"  # the origin of a setting in a run folder that has none
 
 
 class Given(NamedTuple):
@@ -83,10 +86,12 @@ def read_run(path: str | Path) -> Run:
     """Reads a run folder.
 
     Raises:
-        ConfigError: one line: no such folder, no run folder, or damaged.
+        ConfigError: one line: no such folder, a file, no run folder, or damaged.
         NoRoundsError: no round was finished in it.
     """
     folder = Path(path)
+    if folder.is_file():
+        raise ConfigError(f"{folder}: a file; report and compare take run folders, such as output/half_cheetah-first")
     if not folder.is_dir():
         raise ConfigError(f"{folder}: no such folder; name a run folder, such as output/half_cheetah-20260101-120000")
     if not (folder / "config.yaml").is_file():
@@ -95,7 +100,7 @@ def read_run(path: str | Path) -> Run:
         return _read(folder)
     except ConfigError:
         raise
-    except (ValueError, csv.Error) as error:  # bytes that are no text, a cell that is no number, no JSON
+    except (ValueError, csv.Error, RefusedError) as error:  # bytes that are no text, a cell that is no number, no JSON
         raise ConfigError(f"{folder}: a file in it is damaged: {error}") from error
 
 
@@ -122,13 +127,13 @@ def _read(folder: Path) -> Run:
 
 
 def read_settings(text: str) -> dict[str, Given]:
-    """The lines `key: value  # origin` that `config.dump_effective` writes."""
-    settings = {}
-    for line in text.splitlines():
-        entry, _, origin = line.rpartition("  # ")
-        key, _, value = entry.partition(": ")
-        settings[key] = Given(value, origin)
-    return settings
+    """The lines `key: value  # origin` that `config.dump_effective` writes, and what a hand has made of them.
+
+    Raises:
+        RefusedError: it is no YAML of one mapping.
+    """
+    found = values_of(text, "config.yaml")
+    return {key: Given(to_yaml(value), origin or BY_HAND) for key, (value, origin) in found.items()}
 
 
 def default_settings() -> dict[str, str]:

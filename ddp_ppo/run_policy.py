@@ -72,7 +72,10 @@ def main(words: list[str]) -> int:
     """Checks itself, or acts on the rows of a file; returns the exit status."""
     policy = Policy(Path(__file__).with_name("policy.npz"))
     if words:
-        actions = policy(np.loadtxt(words[0], np.float32, delimiter=",", ndmin=2))
+        try:
+            actions = policy(np.loadtxt(words[0], np.float32, delimiter=",", ndmin=2))
+        except (OSError, ValueError) as problem:
+            sys.exit(f"{words[0]}: {problem}")
         np.savetxt(sys.stdout, actions.reshape(len(actions), -1), "%.9g", ",")
         return 0
     error, num_checked = policy.error(), len(policy.arrays["check_obs"])

@@ -9,6 +9,7 @@ Symbols: T rollout_length, B environments, all learners together.
 from __future__ import annotations
 
 import re
+from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from fractions import Fraction
 from typing import Any
@@ -16,6 +17,8 @@ from typing import Any
 from ddp_ppo.config import Config, ConfigError, warnings
 from ddp_ppo.text import entry
 
+_INTERVALS = ("eval_interval", "checkpoint_interval")
+_MUCH_BEYOND = 0.2  # of an advantage's weight beyond the end of its rollout
 KEEP = ("transitions", "minibatch_size", "updates")
 
 
@@ -60,7 +63,7 @@ def scale_up(config: Config, environments: str, keep: str, *, num_learners: int)
     scaled = replace(config, **settings, origins={})
     before, after = (arithmetic(one, num_learners) for one in (config, scaled))
     rows = {name: (before[name], after[name]) for name in before}
-    return scaled, ScaleUp(keep, settings, rows, _notes(scaled, keep, factor, rows))
+    return scaled, ScaleUp(keep, settings, rows, _notes(config, scaled, factor, rows))
 
 
 def arithmetic(config: Config, num_learners: int) -> dict[str, int]:
@@ -120,13 +123,14 @@ def _shown(factor: Fraction) -> str:
     return f"{float(factor):.3g}x"
 
 
-def _notes(scaled: Config, keep: str, factor: Fraction, rows: dict[str, tuple[int, int]]) -> tuple[str, ...]:
+def _notes(config: Config, scaled: Config, factor: Fraction, rows: dict[str, tuple[int, int]]) -> tuple[str, ...]:
     notes = list(warnings(scaled))
-    horizon = 1 / max(1 - scaled.gamma * scaled.gae_lambda, 1e-9)
-    if keep == "transitions" and scaled.rollout_length < horizon:
+    before, after = (_share_beyond(one) for one in (config, scaled))
+    if scaled.rollout_length < config.rollout_length and after > _MUCH_BEYOND:
+        horizon = 1 / max(1 - scaled.gamma * scaled.gae_lambda, 1e-9)
         notes.append(
             f"advantages look about {horizon:.0f} steps ahead (1 / (1 - gamma * gae_lambda)) but rollouts then end "
-            f"after {scaled.rollout_length}: more of each advantage comes from the critic"
+            f"after {scaled.rollout_length}: {after:.0%} of their weight comes from the critic there, now {before:.0%}"
         )
     before, after = rows["gradient steps a round"]
     if after > before:
@@ -135,10 +139,31 @@ def _notes(scaled: Config, keep: str, factor: Fraction, rows: dict[str, tuple[in
             "or set target_kl"
         )
     before, after = rows["gradient steps of the run"]
-    if keep == "updates" and after < before:
+    if scaled.minibatch_size != config.minibatch_size and after != before:
+        word = "raise" if after < before else "lower"
         notes.append(
-            f"the run takes {_shown(Fraction(after, before))} the gradient steps: raise total_env_steps, or "
+            f"the run takes {_shown(Fraction(after, before))} the gradient steps: {word} total_env_steps, or "
             f"learning_rate (with Adam by the square root of the growth of the mini-batch: "
             f"{scaled.learning_rate * float(factor) ** 0.5:.2g})"
         )
-    return tuple(notes)
+    return (*notes, *_interval_notes(config, rows))
+
+
+def _share_beyond(config: Config) -> float:
+    """How much of an advantage's weight lies beyond the end of its rollout, on average over the rollout's T steps.
+
+    With x = gamma * gae_lambda it is the mean of x ** (T - t): there the critic stands in for rewards.
+    """
+    x, steps = config.gamma * config.gae_lambda, config.rollout_length
+    return 1.0 if x == 1.0 else x * (1.0 - x**steps) / (steps * (1.0 - x))
+
+
+def _interval_notes(config: Config, rows: dict[str, tuple[int, int]]) -> Iterator[str]:
+    """Intervals count rounds, which become longer with their samples; 0 is never."""
+    before, after = rows["transitions a round"]
+    now = {name: getattr(config, name) for name in _INTERVALS if getattr(config, name)}
+    then = {name: max(1, round(value * before / after)) for name, value in now.items()}
+    if then != now:
+        words = " ".join(f"{name}={value}" for name, value in then.items() if value != now[name])
+        rounds = "{1:,} in place of {0:,}".format(*rows["rounds"])
+        yield f"intervals count rounds, of which there are {rounds}; as often in environment steps: {words}"

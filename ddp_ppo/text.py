@@ -1,24 +1,43 @@
-"""Text for a terminal: aligned tables, and entries of a name and words that stay within a line's width."""
+"""Text for a terminal: aligned tables and entries of a name and words, which stay within a line's width."""
 
 from __future__ import annotations
 
+import shutil
 import textwrap
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 
 WIDTH = 120
 NAME_WIDTH = 15  # of an entry's name, such as "look at it"
 
 
 def table(rows: Sequence[Sequence[str]], num_left: int = 1) -> str:
-    """Aligned columns, the first `num_left` to the left, the others to the right; one row at least."""
+    """Aligned columns, the first `num_left` to the left, the others to the right; one row at least.
+
+    Columns for which the terminal (or COLUMNS) has no room follow in a table below, behind the first ones again.
+    """
     widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
-    lines = []
-    for row in rows:
-        cells = zip(row, widths, strict=True)
-        lines.append(
-            "  ".join(f"{cell:{'<' if i < num_left else '>'}{width}}" for i, (cell, width) in enumerate(cells))
-        )
-    return "\n".join(line.rstrip() for line in lines)
+    first = max(num_left, 1)
+    lines: list[str] = []
+    for start, end in _parts(widths, first, shutil.get_terminal_size((WIDTH, 1)).columns):
+        shown = [*range(first), *range(start, end)]
+        lines += [""] if lines else []
+        lines += [
+            "  ".join(f"{row[i]:{'<' if i < num_left else '>'}{widths[i]}}" for i in shown).rstrip() for row in rows
+        ]
+    return "\n".join(lines)
+
+
+def _parts(widths: Sequence[int], first: int, room: int) -> Iterator[tuple[int, int]]:
+    """Ranges of columns that fit side by side behind the first ones, one column at least in each."""
+    start = end = first
+    used = left = sum(widths[:first]) + 2 * (first - 1)
+    while end < len(widths):
+        if end > start and used + 2 + widths[end] > room:
+            yield start, end
+            start, used = end, left
+        used += 2 + widths[end]
+        end += 1
+    yield start, end
 
 
 def entry(name: str, words: str, name_width: int = NAME_WIDTH) -> str:

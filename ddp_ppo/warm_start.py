@@ -79,7 +79,12 @@ def _require_use(model: Model, config: Config, network: NetworkSpec, fits: set[s
         raise CheckpointError(
             f"init_from: {model.path} is of learner: {learner}, this configuration of {config.learner}"
         )
-    if model.network.activation != network.activation or fits <= {"log_std", _STATISTICS}:
+    if (activation := model.network.activation) != network.activation:
+        raise CheckpointError(
+            f"init_from: {model.path} has activation: {activation}, this configuration {network.activation}; "
+            f"set activation: {activation}"
+        )
+    if fits <= {"log_std", _STATISTICS}:
         raise CheckpointError(
             f"init_from: no layer of {model.path} fits: it holds {model.network}, this configuration needs {network}"
         )

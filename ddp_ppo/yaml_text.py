@@ -115,6 +115,25 @@ def _resolve_plain(text: str, kind: str) -> Any:
     return float(text.replace(".", "")) if _SPECIAL.fullmatch(text) else text
 
 
+def values_of(text: str, place: str) -> dict[str, tuple[Any, str]]:
+    """Key -> (value, the comment behind it) of a document that is one mapping.
+
+    Raises:
+        RefusedError: it is another one.
+    """
+    node, lines, problems = compose(text, place), text.splitlines(), list[str]()
+    if not isinstance(node, yaml.MappingNode):
+        raise RefusedError(f"{place}: not a mapping of settings")
+    entries = entries_of(node, set(), lambda line, message: problems.append(f"{place}:{line}: {message}"))
+    if problems:
+        raise RefusedError("; ".join(problems))
+    found = {}
+    for key, (_, value) in entries.items():
+        end = value.end_mark
+        found[key] = (resolve(value, ""), lines[end.line][end.column :].strip().lstrip("# ") if end.column else "")
+    return found
+
+
 def plain_data(value: Any) -> Any:
     """A deep copy in what YAML can hold (tuples become lists); refuses everything else."""
     if isinstance(value, Mapping) and all(isinstance(key, str) for key in value):

@@ -249,6 +249,81 @@ class DeadAction(Point):
         return np.array([action[0], 0.0])
 
 
+class ForgetsTime(NeverEnds):
+    """Pays for its time, and does not restore it."""
+
+    def reward(self):
+        return super().reward() - 0.01 * self.num_steps
+
+    def set_state(self, state):
+        super().set_state(state | {"num_steps": self.num_steps})
+
+
+class SameEpisode(Point):
+    """A reset without a seed seeds the last one again."""
+
+    last_seed = 0
+
+    def reset(self, *, seed=None, options=None):
+        self.last_seed = self.last_seed if seed is None else seed
+        return super().reset(seed=self.last_seed)
+
+
+class ConstantReward(NeverEnds):
+    def reward(self):
+        return 1.0
+
+
+class LateObservation(Point):
+    def step(self, action):
+        before = self.observe()
+        return before, *super().step(action)[1:]
+
+
+class RestartsItself(Point):
+    """Steps into the next episode by itself; every one starts at rest."""
+
+    def start(self):
+        return np.concatenate([super().start()[:2], np.zeros(2)])
+
+    def step(self, action):
+        obs, reward, terminated, truncated, info = super().step(action)
+        if terminated or self.num_steps == 30:
+            obs, _ = self.reset()
+            terminated = True
+        return obs, reward, terminated, truncated, info
+
+
+class Bandit(EndsAtOnce):
+    """Without a time limit an end in every first step may be meant."""
+
+
+class OtherSum(Point):
+    def step(self, action):
+        return *super().step(action)[:4], {"reward_near": 1.0, "reward_effort": -float(np.square(action).sum())}
+
+
+class TruncatesFalls(Point):
+    def step(self, action):
+        obs, reward, _, _, info = super().step(action)
+        return obs, reward, False, bool(abs(self.state[0]) > 0.7), info
+
+
+class HugePenalty(Point):
+    def reward(self):
+        return -1e6 if np.linalg.norm(self.state[:2]) > 1 else super().reward()
+
+
+class Saturates(Point):
+    def push(self, action):
+        return np.clip(super().push(action), -0.05, 0.05)
+
+
+class FarColumn(Point):
+    def observe(self):
+        return np.array([1e6 + 0.1 * self.state[0], *self.state[1:]], np.float32)
+
+
 class SavesObject(Point):
     def get_state(self):
         return {"state": self}
@@ -388,9 +463,40 @@ class OwnBatch:
         """Holds nothing."""
 
 
+class OwnRenamed(OwnBatch):
+    """Its description has the name of the class that it inherits from; nothing is wrong."""
+
+
 class OwnWithoutLimit(OwnBatch):
     def is_late(self):
         return self.steps >= 2 * self.limit
+
+
+class OwnNoReset(OwnBatch):
+    """Only its clock starts again at an end."""
+
+    def reset(self, seeds):
+        self.steps[:] = 0
+        return super().reset(seeds)
+
+    def _start(self, ids):
+        if self.steps.any():
+            self.steps[ids] = 0
+        else:
+            super()._start(ids)
+
+
+class OwnNextFinal(OwnBatch):
+    def step(self, action):
+        result = super().step(action)
+        return result._replace(final_obs=result.obs.copy())
+
+
+class OwnLateReward(OwnBatch):
+    """Its reward is computed after the reset."""
+
+    def step(self, action):
+        return super().step(action)._replace(reward=-np.abs(self.state[:, 0]))
 
 
 class OwnAliased(OwnBatch):
@@ -434,7 +540,7 @@ FAULTS = {
     WideDtype: Fault("interface", "dtype float64, its space says float32"),
     ListObservation: Fault("interface", "of length 4, not a NumPy array"),
     WrongShape: Fault("interface", r"shape \(4, 1\).*its space says shape \(4,\)"),
-    NanLater: Fault("interface", "column 0 of the observation is nan"),
+    NanLater: Fault("interface", "step 17: column 0 of the observation is nan"),
     OutsideSpace: Fault("interface", r"its space says \[-0.75, 0.75\]"),
     SameBuffer: Fault("interface", "the array of the call before"),
     ConstantColumn: Fault("random actions", r"1 of 4 columns never change: obs\[3\] = 7", True),
@@ -459,6 +565,19 @@ FAULTS = {
     LosesState: Fault("repeatability", "get_state and set_state miss something"),
     IgnoresAction: Fault("small actions", r"no effect within 10 steps.*action\[0\], action\[1\]"),
     DeadAction: Fault("small actions", r"no effect within 10 steps.*: action\[1\]"),
+    ForgetsTime: Fault("repeatability", "get_state and set_state miss something"),
+    SameEpisode: Fault("random actions", "every episode of an environment starts as its first one did"),
+    ConstantReward: Fault("random actions", "every reward is 1 and nothing terminates an episode", True),
+    LateObservation: Fault("random actions", "the first step of an episode changes no column", True),
+    RestartsItself: Fault("random actions", "the last observation of every episode looks like a first one", True),
+    Bandit: Fault("random actions", "every episode ends in its first step: right for a bandit", True),
+    OtherSum: Fault("random actions", r"the 2 terms reward_\* do not add up to the reward: up to \d", True),
+    TruncatesFalls: Fault("random actions", r"truncated after \d+ .. \d+ steps, which is no time limit", True),
+    HugePenalty: Fault("random actions", r"a reward of size 1e\+06 among usual ones of 0.\d+ hides them", True),
+    Saturates: Fault(
+        "small actions", r"a small action does what the largest does.*: action\[0\] 0.2, action\[1\]", True
+    ),
+    FarColumn: Fault("random actions", r"float32 can hardly hold .*: obs\[0\] 9999\d\d", True),
     SavesObject: Fault("repeatability", "get_state.* is a SavesObject; only arrays and plain values can be saved"),
     Choices: Fault("small actions", "the same as choice 0 from the start: choice 2", True),
     IgnoredChoices: Fault("small actions", "all choices do the same for 10 steps"),
@@ -474,6 +593,11 @@ FAULTS = {
     Hangs: Fault("interface", "no answer within actor_timeout_seconds=0.5", settings={"actor_timeout_seconds": 0.5}),
     DiesInActor: Fault("training", "exited with 9"),
     OwnWithoutLimit: Fault("random actions", "max_episode_steps is 30, but an episode went on"),
+    OwnNoReset: Fault("random actions", "after every end obs and final_obs are the same"),
+    OwnNextFinal: Fault("random actions", "after every end obs and final_obs are the same"),
+    OwnLateReward: Fault(
+        "random actions", "rewards at time limits fit the first observation of the next episode", True
+    ),
     OwnAliased: Fault("interface", "final_obs and obs are the same memory"),
     OwnDtype: Fault("interface", "reward has dtype float32, not float64"),
     OwnTuple: Fault("interface", "step returned tuple of length 5 without obs"),
@@ -481,8 +605,9 @@ FAULTS = {
     OwnLimits: Fault("interface", "limits of action 0 are swapped"),
 }
 
+_LIMITS = {NeverEnds: None, Bandit: None, ForgetsTime: 50}  # 50 divides what a check likes to step: 100
 for _class in (Point, *(fault for fault in FAULTS if issubclass(fault, Point))):
-    _limit = None if _class is NeverEnds else _LIMIT
+    _limit = _LIMITS.get(_class, _LIMIT)
     gymnasium.register(f"{_class.__name__}-v0", entry_point=f"{__name__}:{_class.__name__}", max_episode_steps=_limit)
 
 

@@ -3,6 +3,7 @@
 import json
 import re
 import unittest
+from dataclasses import replace
 from xml.etree import ElementTree
 
 from ddp_ppo.charts import Axis, Chart, Series, chart_html, linear_ticks, number, short_number, thin
@@ -85,7 +86,10 @@ class ChartTest(unittest.TestCase):
         self.assertEqual(len(list(parsed(Chart("a", [Series("b", [1], [5.0])])).iter("circle"))), 1)
 
     def test_a_logarithmic_chart_leaves_out_what_is_not_positive(self):
-        (line,) = parsed(Chart("a", [Series("b", [1, 2, 3], [1.0, 0.0, 100.0])], is_log=True)).iter("polyline")
+        chart = Chart("a", [Series("b", [1, 2, 3], [1.0, 0.0, 100.0])], is_log=True)
+        self.assertIn("Logarithmic axis.", chart_html(chart))
+        self.assertNotIn("Logarithmic", chart_html(replace(chart, is_log=False)))
+        (line,) = parsed(chart).iter("polyline")
         self.assertEqual(len(points(line)), 2)
 
     def test_areas_stand_on_each_other_and_fill_the_chart(self):

@@ -7,8 +7,9 @@ import json
 import re
 import unittest
 
-from ddp_ppo.check import STAGES, CheckResult, StageResult, check, closing_text, stage_text
+from ddp_ppo.check import STAGES, CheckResult, Stage, StageResult, check, closing_text, stage_text
 from ddp_ppo.check_trial import Report
+from ddp_ppo.checkpoint import CheckpointError
 from ddp_ppo.config import Config, load_config
 from tests.planted_faults import FAULTS, OwnBatch, Point, env_id_of
 from tests.process import ROOT, FolderTestCase, Program
@@ -19,6 +20,8 @@ TASKS = ("ant", "cartpole", "half_cheetah", "hopper", "humanoid", "humanoid_stan
 TASKS += ("inverted_pendulum", "pusher", "reacher", "swimmer", "walker2d")
 NUM_ENVIRONMENT_STAGES = [stage.name for stage in STAGES].index("training")
 # What the authors of these tasks meant: goals that stay, bodies that touch nothing, a start that is always the same.
+SMALL_TASKS = ("Pendulum-v1", "MountainCarContinuous-v0", "MountainCar-v0", "FrozenLake-v1", "Taxi-v4", "Acrobot-v1")
+SMALL_MEANT = "every seed starts with the same observation|its state cannot be saved"
 LIMIT_SECONDS = 150.0  # ten times what it takes
 MEANT = r"never change|without an action every reward is 0"
 
@@ -46,6 +49,18 @@ class PlantedFaultTest(unittest.TestCase):
                 self.assertEqual(result.left_out, ())
                 notes = [text for _, _, text in said(result) if "its state cannot be saved" not in text]
                 self.assertEqual([note for note in notes if "pip install" not in note], [])
+
+    def test_a_class_passes_every_stage_under_the_name_of_another(self):
+        result = checked(Config(env_id=f"{OwnBatch.__module__}:OwnRenamed", **SMALL), STAGES)
+        self.assertTrue(result.has_passed, said(result))
+
+    def test_a_stage_that_refuses_a_file_or_a_setting_fails(self):
+        def refuse(trial, report):
+            raise CheckpointError("a.pt: of another task")
+
+        result = checked(Config(env_id=env_id_of(Point), **SMALL), [Stage("checkpoint", refuse), *STAGES])
+        self.assertEqual(said(result), [("checkpoint", False, "a.pt: of another task")])
+        self.assertEqual(len(result.left_out), len(STAGES))
 
     def find(self, env):
         fault = FAULTS[env]
@@ -83,6 +98,12 @@ class TaskTest(unittest.TestCase):
         result = checked(Config(env_id="CartPole-v1, CartPole-v0", **SMALL), STAGES)
         self.assertTrue(result.has_passed, said(result))
 
+    def test_nothing_is_found_in_the_small_tasks_of_gymnasium(self):
+        for env_id in SMALL_TASKS:
+            with self.subTest(env_id):
+                found = said(checked(Config(env_id=env_id, **SMALL)))
+                self.assertEqual([text for *_, text in found if not re.search(f"{MEANT}|{SMALL_MEANT}", text)], [])
+
 
 for _name in TASKS:
     setattr(TaskTest, f"test_{_name}_is_as_it_should_be", functools.partialmethod(TaskTest.look, _name))
@@ -119,7 +140,7 @@ class CommandTest(FolderTestCase):
         config = self.config("nan", "env_id: tests.planted_faults:NanLater-v0\n")
         ended = self.check(config)
         self.assertEqual(ended.code, 1, ended.out + ended.err)
-        self.assertIn("FAULT: column 0 of the observation is nan", ended.out)
+        self.assertIn("FAULT: step 17: column 0 of the observation is nan", ended.out)
         self.assertIn("not tried: model, first observation", ended.out)
         self.assertIn(f"mend first: interface; then: ddp-ppo check {config}", ended.out)
 

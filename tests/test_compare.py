@@ -4,8 +4,9 @@ import importlib.util
 import json
 import unittest
 
-from ddp_ppo.compare import compare, comparison_text
+from ddp_ppo.compare import compare, comparison_text, document, write_page
 from ddp_ppo.config import Config, ConfigError
+from ddp_ppo.report import write_report
 from ddp_ppo.run_files import read_run
 from tests.process import TINY, FolderTestCase
 from tests.runs import write_run
@@ -64,6 +65,7 @@ class RunsTest(FolderTestCase):
             ["output/tiny-a"] * 2,
             [*runs, "--ignore", "x"],
             [*runs, "--out", "gone/a.html"],
+            [*runs, "--out", "."],
         ):
             with self.subTest(words):
                 code, out, err = self.command(*words)
@@ -74,6 +76,29 @@ class CompareTest(FolderTestCase):
     def made(self, name, scores, **settings):
         config = Config(num_actors=1, envs_per_actor=2, rollout_length=5, **settings)
         return read_run(write_run(self.folder / name, config, {"eval/return_mean": scores}))
+
+    def test_what_is_compared_and_where_is_told_everywhere(self):
+        comparison = compare([self.made("long", [1.0, 2.0, 3.0]), self.made("cut", [1.0], gamma=0.9)])
+        self.assertIn("compared       eval/return_mean at 10 environment steps", comparison_text(comparison))
+        self.assertIn("note           all are compared at 10 environment steps", comparison_text(comparison))
+        self.assertTrue(document(comparison)["compared"].startswith("eval/return_mean at 10 environment steps"))
+        self.assertIn("all are compared at 10 environment steps", document(comparison)["notes"][0])
+        write_page(comparison, self.folder / "told.html")
+        page = (self.folder / "told.html").read_text()
+        self.assertIn("eval/return_mean at 10 environment steps", page)
+        self.assertIn("all are compared at 10 environment steps", page)
+
+    def test_the_value_loss_has_a_logarithmic_axis_as_in_the_report(self):
+        run = self.made("loss", [1.0, 2.0])
+        write_page(compare([run]), self.folder / "loss.html")
+        for page in (self.folder / "loss.html", write_report(run)):
+            (figure,) = [part for part in page.read_text().split("<figure") if "<b>Value loss</b>" in part]
+            self.assertIn("Logarithmic axis.", figure)
+
+    def test_several_verdicts_come_with_a_note(self):
+        runs = [self.made(f"gamma-{gamma}", [1.0], gamma=gamma) for gamma in (0.9, 0.8, 0.7)]
+        self.assertIn("2 groups are set against the first", " ".join(compare(runs).notes))
+        self.assertEqual(compare(runs[:2]).notes, [])
 
     def test_another_task_is_refused(self):
         runs = [self.made("cheetah", [1.0]), self.made("ant", [1.0], env_id="Ant-v5")]

@@ -1,6 +1,7 @@
 """Groups, scores, curves and verdicts; the right values are worked out by hand."""
 
 import dataclasses
+import itertools
 import math
 import unittest
 
@@ -10,6 +11,7 @@ from ddp_ppo.comparison import (
     differing_settings,
     differing_versions,
     group_runs,
+    held_back,
     partings,
     score_metric,
     standings,
@@ -126,6 +128,34 @@ class VerdictTest(ComparisonTest):
         words = self.of([1.0, 3.0, 5.0, 7.0], [2.0, 4.0, 6.0, 8.0])
         self.assertTrue(words.startswith("No difference between"), words)
         self.assertTrue(words.endswith("of cases."), words)
+
+    def test_several_groups_share_the_five_percent(self):
+        seeds = [self.seeds(*scores, gamma=gamma) for scores, gamma in (((1, 2, 3, 4), 0.9), ((5, 6, 7, 8), 0.8))]
+        seeds.append(self.seeds(0, 2, 4, 6, gamma=0.7))
+        first, second, third = standings(group_runs(list(itertools.chain(*seeds))))
+        self.assertAlmostEqual(second.chance, 2 * 2 / 70)  # alone 2 of 70
+        self.assertGreater(third.chance, second.chance)
+        words = verdict(first, second, 2)
+        self.assertIn("even a complete separation may be luck. Train at least 5 seeds of each", words)  # 2 x 2 / 252
+
+
+class HeldBackTest(ComparisonTest):
+    def test_runs_that_go_equally_far_hold_nobody_back(self):
+        self.assertEqual(list(held_back(self.seeds(1.0, 2.0), SCORE)), [])
+
+    def test_a_short_run_is_named_with_what_it_costs(self):
+        runs = [self.made(*range(20)), self.made(*range(19), seed=2), self.made(1.0, seed=3)]
+        (note,) = held_back(runs, SCORE)
+        place = f"{self.id().rpartition('.')[2]}"
+        self.assertIn("all are compared at 10 environment steps", note)
+        self.assertIn(f"not at the 200 of {place}-1", note)
+        self.assertTrue(note.endswith(f"train on, or leave out, {place}-3"), note)
+
+    def test_a_run_without_an_evaluation_is_named(self):
+        runs = [self.made(1.0, metrics={TRAINING: [7.0]}), self.made(None, gamma=0.9, metrics={TRAINING: [8.0]})]
+        (note,) = held_back(runs, score_metric(runs))
+        self.assertRegex(note, "training returns are compared, not evaluations: [a-z_]+-2 has none")
+        self.assertEqual(list(held_back(runs[1:], TRAINING)), [])  # nothing else could be compared
 
 
 class CurveTest(ComparisonTest):

@@ -96,6 +96,11 @@ class ColumnsTest(unittest.TestCase):
         self.assertEqual(action_columns(arguments), [Column("choice 0"), Column("choice 1")])
         self.assertEqual(action_columns({"env_id": "tests.fixtures:Echo-v0"}), [Column("action[0]")])
 
+    def test_choices_are_numbered_as_the_environment_counts_them(self):
+        interface = describe_interface({"env_id": "tests.drawing:Dial-v0"})
+        self.assertEqual(interface.action, tuple(Column(f"choice {value}") for value in (1, 2, 3)))
+        self.assertEqual(interface.action_start, 1)
+
     def test_mistakes_in_the_metadata_are_one_line(self):
         for name, text in (
             ("Misnamed", "has 2 columns, the environment has 1"),

@@ -84,6 +84,20 @@ class CheckpointedEnv(ScriptEnv):
         self.num_steps = state["num_steps"]
 
 
+class FixedSpec:
+    """Offers a description that nobody can change."""
+
+    num_envs = 1
+    reset = step = save = restore = reward_terms = close = print
+
+    @property
+    def spec(self):
+        return EnvSpec("own", 1, "discrete", 2, backend="own")
+
+    def __init__(self, num_envs):
+        pass
+
+
 class OwnBatchEnv:
     """A vectorised environment of a user's own."""
 
@@ -259,7 +273,12 @@ class ModuleTest(unittest.TestCase):
         for arguments in ({"env_id": own}, {"env_id": "robot", "backend": own}):
             env = make_batch_env(num_envs=3, env_kwargs={"size": 2}, **arguments)
             self.assertEqual(env.reset([1, 2, 3]).shape, (3, 2))
+            self.assertEqual(env.spec.env_id, arguments["env_id"])  # not what it calls itself: a subclass keeps that
         self.assertEqual(describe_env(own).backend, "own")
+
+    def test_a_class_whose_description_says_another_id_and_cannot_be_set_is_refused(self):
+        with self.assertRaisesRegex(EnvError, "attribute spec says env_id 'own' and cannot be set"):
+            make_batch_env(f"{__name__}:FixedSpec", 1)
 
     def test_a_class_that_is_no_batch_environment_is_refused(self):
         own = f"{__name__}:OwnBatchEnv"

@@ -209,6 +209,10 @@ class RunTest(FolderTestCase):
         self.assertRegex(
             self.command(run, "--csv", nowhere, code=2), r"\Addp-ppo: --csv: .*a\.csv cannot be written.*\n\Z"
         )
+        for option in ("--csv", "--json"):
+            text = self.command(run, option, self.folder, code=2)
+            self.assertEqual(text.count("\n"), 1, text)
+            self.assertIn(f"ddp-ppo: {option}: {self.folder} cannot be written; name a file", text)
         for words in (("--episodes", "0"), ("--episodes", "many"), ("--seed", "-1")):
             with self.subTest(words), self.assertRaises(SystemExit) as caught:
                 self.command(run, *words)

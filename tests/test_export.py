@@ -4,6 +4,7 @@ import contextlib
 import hashlib
 import io
 import json
+import os
 import sys
 import tempfile
 import unittest
@@ -38,6 +39,14 @@ class Shifted(Count):
         return super().step(action)
 
 
+class Wandering(Count):
+    """Goes to another folder in its first step."""
+
+    def step(self, action):
+        os.chdir("/")
+        return super().step(action)
+
+
 class HalfOpen(Count):
     """Two continuous actions, each with one limit."""
 
@@ -64,7 +73,7 @@ class ChannelsFirst(Count):
         return self.np_random.integers(0, 256, (2, 5, 6)).astype(np.uint8)
 
 
-for _class in (Shifted, HalfOpen, ChannelsFirst):
+for _class in (Shifted, Wandering, HalfOpen, ChannelsFirst):
     gymnasium.register(f"{_class.__name__}-v0", entry_point=f"{__name__}:{_class.__name__}")
 
 
@@ -264,6 +273,14 @@ class CommandTest(FolderCase):
         self.assertRegex(out, r"policy\.onnx +\d\.\de-0[6-9] +\d\.\de-0[6-9]")
         self.assertRegex(out, r"no validation on a real robot")
         self.assertRegex(out, r"python \S+/model_best_export/run_policy\.py\n\Z")
+
+    def test_paths_count_from_where_it_was_started_wherever_the_environment_goes(self):
+        self.enterContext(contextlib.chdir(self.folder))
+        path = saved(random_model(f"{__name__}:Wandering-v0"), Path())
+        status, _, err = run(path, "--out", "a b", "--json", "result.json")
+        self.assertEqual((status, err), (0, ""))
+        self.assertTrue((self.folder / "a b" / "policy.json").exists())
+        self.assertTrue((self.folder / "result.json").exists())
 
     def test_what_differs_from_the_policy_fails(self):
         model = random_model("CartPole-v1")

@@ -13,12 +13,12 @@ ROOT = Path(__file__).resolve().parents[1]
 LAYERS = [
     set(row.split())
     for row in (
-        "__main__ check check_interface check_model check_motion check_repeat check_training check_trial "
-        "evaluate play play_page export compare sb3_run bench",
+        "__main__ check check_episodes check_interface check_model check_motion check_random check_repeat "
+        "check_training check_trial evaluate play play_page export compare sb3_run bench",
         "trainer",
         "sync recorder",
         "sampler diagnosis standing",
-        "plan evidence scale_up",
+        "plan evidence scale_up advice",
         "learners",
         "models parity onnx_graph trajectory warm_start learner_kind",
         "ppo ppo_torch ppo_cuda ppo_numpy disco actor actor_pool distributed checkpoint metrics run_folder",

@@ -118,6 +118,10 @@ class RunTest(FolderTestCase):
         self.assertIn("no such file", self.refused(self.folder / "gone.pt"))
         self.assertIn("neither a model nor a checkpoint", self.refused(empty))
         self.assertIn("not a readable model file", self.refused(self.run_folder / "metrics.csv"))
+        foreign = self.folder / "foreign.pt"
+        for content in ({"weight": torch.zeros(2)}, [1, 2], {"spec": "x"}):
+            torch.save(content, foreign)
+            self.assertIn("not a model of ddp_ppo", self.refused(foreign))
         damaged = self.copied("model.pt") / "model.pt"
         damaged.write_bytes(damaged.read_bytes()[:-500])
         self.assertIn("not a readable model file", self.refused(damaged))

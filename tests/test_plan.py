@@ -8,6 +8,7 @@ import os
 import tempfile
 import time
 import unittest
+from dataclasses import replace
 from pathlib import Path
 
 import torch
@@ -243,6 +244,16 @@ class ResumeTest(unittest.TestCase):
             plan = prepare(config, environ={})
         self.assertIsNone(plan.resumed)
         self.assertTrue(any("no checkpoint of config" in note for note in plan.notes))
+
+
+class AdviceTest(FolderTestCase):
+    def test_a_range_that_the_first_actions_do_not_suit_is_a_note_of_a_run_that_begins_with_them(self):
+        config = Config(env_id="InvertedPendulum-v5", num_actors=1, hidden_sizes=(8,), init_log_std=-5)
+        plan = prepare(config, environ={})
+        self.assertRegex(" ".join(plan.notes), "range of action 0 is -3 .. 3: .* a small part of it")
+        path = save_checkpoint(self.folder / "checkpoints", 7, whole_checkpoint(plan.network, plan.env), 3)
+        resumed = prepare(replace(config, resume=str(path)), environ={})
+        self.assertNotIn("range of action", " ".join(resumed.notes))
 
 
 class ThreadsTest(unittest.TestCase):

@@ -47,6 +47,12 @@ class PlayPageTest(FolderTestCase):
         plain = INTERFACE._replace(action=(Column("hip", "N m"),))
         self.assertIn("</i>N m <b>", page(episode(3), plain))
 
+    def test_choices_are_listed_with_the_values_that_the_environment_takes(self):
+        act = np.array([1, 2, 1])
+        one = Trajectory(**{**vars(episode(3)), "act": act, "policy_act": act})
+        text = page(one, INTERFACE._replace(action=(Column("open"), Column("shut")), action_start=1))
+        self.assertIn("1 open, 2 shut", text)
+
     def test_many_columns_are_cut_and_said_to_be(self):
         wide = episode(3)
         wide = Trajectory(**{**vars(wide), "obs": np.repeat(wide.obs, 65, axis=1)})

@@ -94,6 +94,13 @@ class VideoTest(RenderingTestCase):
         self.assertEqual(len(greys), NUM_STEPS + 1)
         np.testing.assert_allclose(greys, [GREY_OF_A_STEP * step for step in range(NUM_STEPS + 1)], atol=6)
 
+    def test_a_video_is_announced_once_its_first_picture_is_there(self):
+        for how, expected in (("well", ["started"]), ("raise", ["started"]), ("nothing", [])):
+            told = []
+            with self.subTest(how), contextlib.suppress(RenderError):
+                film(painted(how), self.gif, tell_started=lambda told=told: told.append("started"))
+            self.assertEqual(told, expected)
+
     def test_an_asked_for_rate_is_not_exceeded(self):
         made = film(painted(), self.gif, max_fps=20.0)
         self.assertEqual((made.num_pictures, made.fps), (11, 50 / 3))
@@ -119,6 +126,19 @@ class FailureTest(RenderingTestCase):
         with patch.multiple(rendering, START_SECONDS=10.0, _PICTURE_SECONDS=-0.3, _backends=lambda: ("egl",)):
             self.assertIn("no answer within 1 s", self.reason(painted("hang")))
         self.assertLess(time.monotonic() - start, 30)
+
+    def test_an_environment_without_render(self):
+        scene = painted(env_id="tests.drawing:Undrawn-v0")
+        for has_mujoco in (False, True):  # which is not to blame
+            scene.env_arguments["env_kwargs"]["has_mujoco"] = has_mujoco
+            self.assertEqual(self.reason(scene), "Undrawn has no render(), so nothing draws it")
+
+    def test_an_error_without_words_is_told_by_its_place(self):
+        self.assertRegex(self.reason(painted("assert")), r"\AAssertionError in render \(.*tests/drawing\.py:\d+\)\Z")
+
+    def test_a_window_that_the_environment_never_opens(self):
+        with self.assertRaisesRegex(RenderError, "no render mode human"):
+            show(painted(env_id="tests.drawing:Undrawn-v0"))
 
     def test_a_picture_that_is_none(self):
         self.assertIn("render() gives no picture but NoneType", self.reason(painted("nothing")))

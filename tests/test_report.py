@@ -1,7 +1,11 @@
 """The report: what it tells of a run, that a run leaves one, and that it never fails a run."""
 
+import errno
 import json
+import os
 import shutil
+import subprocess
+import sys
 import unittest
 from pathlib import Path
 
@@ -9,11 +13,12 @@ from ddp_ppo.config import Config
 from ddp_ppo.report import duration, record, report_or_warn, verdicts, write_report
 from ddp_ppo.run_files import read_run
 from tests.browser import BROWSER, Browser
-from tests.process import TINY, FolderTestCase, succeeded
+from tests.process import LIMIT_SECONDS, ROOT, TINY, FolderTestCase, succeeded
 from tests.runs import write_run
 
 CONFIG = Config(num_actors=2, envs_per_actor=2, rollout_length=16, total_env_steps=192, eval_episodes=2, seed=3)
 METRICS = {"eval/return_mean": [None, 20.0, 15.0], "train/gradient_steps": [4.0, 4.0, 4.0]}
+FULL = os.strerror(errno.ENOSPC)
 EVENT = {"time": "t", "round": 2, "event": "anomaly", "rule": "kl_jump", "seen": "KL <1>", "advice": "less"}
 EPISODES = "model,round,actions,return\nx/model_best,2,deterministic,19.0\nx/model_best,2,deterministic,21.0\n"
 # The pointer in the middle of the first chart; then what is said to be there.
@@ -169,10 +174,36 @@ class RunTest(FolderTestCase):
             ["."],
             ["output/tiny-a", "--out", "gone/a.html"],
             ["output/tiny-a", "--json", "gone/a"],
+            ["output/tiny-a", "--json", "output/tiny-a/lock/a"],
+            ["output/tiny-a", "--json", "output"],
+            ["output/tiny-a", "--out", "."],
         ):
             with self.subTest(words):
                 code, out, err = self.command(*words)
                 self.assertEqual((code, out, err.count("\n")), (2, "", 1))
+
+    @unittest.skipUnless(Path("/dev/full").exists(), "needs /dev/full")
+    def test_a_file_that_a_full_disk_does_not_take_costs_nothing_of_what_is_printed(self):
+        code, out, err = self.command("output/tiny-a", "--json", "/dev/full")
+        self.assertEqual((code, err.splitlines()), (2, ["ddp-ppo: --json: /dev/full cannot be written: " + FULL]))
+        self.assertIn("total transitions 640", out)
+
+    def test_a_reader_that_has_gone_costs_no_file(self):
+        reader, writer = os.pipe()
+        os.close(reader)
+        self.addCleanup(os.close, writer)
+        words = [sys.executable, "-m", "ddp_ppo", "report", str(self.place), "--json", str(self.folder / "gone.json")]
+        ended = subprocess.run(
+            words, stdout=writer, stderr=subprocess.PIPE, cwd=ROOT, timeout=LIMIT_SECONDS, check=False
+        )
+        self.assertEqual((ended.returncode, ended.stderr), (0, b""))
+        self.assertIn("total transitions", json.loads((self.folder / "gone.json").read_text()))
+
+    def test_a_next_step_can_be_pasted_wherever_the_run_lies(self):
+        write_run(self.work / "a b", CONFIG, METRICS)
+        out = self.command("a b")[1]
+        self.assertIn("ddp-ppo compare 'a b' OTHER_RUN", out)
+        self.assertIn("ddp-ppo evaluate 'a b'", out)
 
     @unittest.skipUnless(BROWSER, "no Chromium is installed")
     def test_a_browser_shows_the_values_under_the_cursor(self):
@@ -189,6 +220,8 @@ class RunTest(FolderTestCase):
             browser.wait_for("document.readyState === 'complete'")
             browser.value("document.querySelectorAll('details').forEach(one => one.open = true)")
             self.assertLessEqual(browser.value("document.documentElement.scrollWidth"), browser.value("innerWidth"))
+            cut = "[...document.querySelectorAll('.card')].filter(one => one.scrollWidth > one.clientWidth).length"
+            self.assertEqual(browser.value(cut), 0)
 
 
 if __name__ == "__main__":

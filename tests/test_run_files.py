@@ -3,8 +3,8 @@
 import math
 import unittest
 
-from ddp_ppo.config import Config, ConfigError
-from ddp_ppo.run_files import Given, NoRoundsError, default_settings, read_run, read_settings
+from ddp_ppo.config import Config, ConfigError, dump_effective
+from ddp_ppo.run_files import BY_HAND, Given, NoRoundsError, default_settings, read_run, read_settings
 from tests.process import FolderTestCase
 from tests.runs import write_run
 
@@ -69,7 +69,12 @@ class ReadRunTest(FolderTestCase):
     def test_what_is_no_run_is_one_line(self):
         (self.place / "config.yaml").unlink()
         self.assertIn("not a run folder", self.refused())
-        self.place = self.place / "gone"
+        for text in ("[1]", "seed: {", "seed: 1\nseed: 2"):
+            (self.place / "config.yaml").write_text(text)
+            self.assertIn("a file in it is damaged: config.yaml", self.refused())
+        self.place = self.place / "config.yaml"
+        self.assertIn("report and compare take run folders", self.refused())
+        self.place = self.place.parent / "gone"
         self.assertIn("no such folder", self.refused())
 
     def test_a_run_without_a_round_is_told_apart(self):
@@ -102,6 +107,17 @@ class ReadRunTest(FolderTestCase):
 class SettingsTest(unittest.TestCase):
     def test_value_and_origin_are_told_apart(self):
         self.assertEqual(read_settings('run_name: "a  # b"  # x.yaml:2\n'), {"run_name": Given('"a  # b"', "x.yaml:2")})
+
+    def test_a_line_that_a_hand_has_edited_is_read_too(self):
+        text = "env_id: Ant-v5\n\n# mine\nseed: 3 # why\nhidden_sizes:\n- 8\n- 8\ngamma: 0.9  # x.yaml:2\n"
+        expected = {"env_id": Given('"Ant-v5"', BY_HAND), "seed": Given("3", "why")}
+        expected |= {"hidden_sizes": Given("[8, 8]", BY_HAND), "gamma": Given("0.9", "x.yaml:2")}
+        self.assertEqual(read_settings(text), expected)
+
+    def test_every_default_is_read_as_it_is_written(self):
+        lines = dump_effective(Config()).splitlines()
+        written = [line.removesuffix("  # default").split(": ", 1) for line in lines]
+        self.assertEqual([[key, value] for key, value in default_settings().items()], written)
 
     def test_defaults_are_text_in_the_same_form(self):
         defaults = default_settings()

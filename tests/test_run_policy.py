@@ -132,6 +132,15 @@ class AloneTest(unittest.TestCase):
         expected = run_policy.Policy(self.folder / "policy.npz")(self.obs[:7])
         np.testing.assert_allclose(actions, expected, atol=1e-6)
 
+    def test_a_file_of_no_observations_is_one_line(self):
+        for name, text in (("short.csv", "1,2\n"), ("words.csv", "a,b\n"), ("gone.csv", None)):
+            if text is not None:
+                (self.folder / name).write_text(text)
+            done = self.run_alone("run_policy.py", name)
+            with self.subTest(name):
+                self.assertEqual((done.returncode, done.stdout), (1, ""))
+                self.assertRegex(done.stderr, rf"\A{name}: .+\n\Z")
+
     def test_it_says_that_it_is_no_validation_on_a_robot(self):
         self.assertIn("no validation on a real robot", (self.folder / "run_policy.py").read_text())
 

@@ -71,9 +71,25 @@ class ArithmeticTest(unittest.TestCase):
         self.assertEqual(result.rows["rounds"], (245, 123))  # 244.1, 122.1
 
     def test_rollouts_below_the_horizon_of_the_advantages_are_noted(self):
-        notes = " ".join(self.scaled("16x", "transitions").notes)  # 8 steps; 1 / (1 - 0.99 * 0.95) = 16.8
-        self.assertRegex(notes, "about 17 steps ahead.*after 8")
-        self.assertEqual(self.scaled("4x", "transitions").notes, ())
+        # x = 0.99 * 0.95 = 0.9405, 1 / (1 - x) = 16.8; x (1 - x^T) / (T (1 - x)) for T = 128, 32, 8
+        for environments, words in (("4x", "after 32: 42% of .*, now 12%"), ("16x", "after 8: 77% of .*, now 12%")):
+            notes = " ".join(self.scaled(environments, "transitions").notes)
+            self.assertRegex(notes, f"about 17 steps ahead.*{words}")
+        self.assertEqual(self.scaled("4x", "transitions", rollout_length=2048, minibatch_size=1024).notes, ())
+        self.assertEqual(self.scaled("0.5x", "transitions").notes, ())
+
+    def test_fewer_environments_are_noted_too(self):
+        result = self.scaled("0.5x", "updates")  # 1024 a round: 977 rounds of 320 gradient steps
+        self.assertEqual(result.rows["gradient steps of the run"], (156_480, 312_640))
+        self.assertRegex(" ".join(result.notes), r"takes 2x the gradient steps: lower .*0\.00021\)")  # 3e-4 / 1.414
+
+    def test_intervals_that_count_rounds_are_given_for_the_longer_ones(self):
+        notes = " ".join(self.scaled("4x", "updates", eval_interval=200, checkpoint_interval=3).notes)
+        self.assertIn("there are 123 in place of 489; as often in environment steps: eval_interval=50 check", notes)
+        self.assertIn("checkpoint_interval=1", notes)  # 0.75
+        notes = " ".join(self.scaled("0.5x", "minibatch_size", eval_interval=0).notes)
+        self.assertRegex(notes, r"environment steps: checkpoint_interval=100(?! eval)")
+        self.assertNotIn("intervals", " ".join(self.scaled("4x", "transitions").notes))
 
     def refused(self, environments, keep, **settings):
         with self.assertRaises(ConfigError) as caught:

@@ -1,11 +1,20 @@
 """Statistics of returns; right values by hand."""
 
+import itertools
 import math
 import unittest
 
 import numpy as np
 
-from ddp_ppo.scores import bootstrap_interval, chance_of_difference, iqm, probability_of_improvement
+from ddp_ppo.scores import (
+    bootstrap_interval,
+    chance_of_difference,
+    holm,
+    iqm,
+    iqm_of_rows,
+    mean_of_rows,
+    probability_of_improvement,
+)
 
 
 class IqmTest(unittest.TestCase):
@@ -29,29 +38,42 @@ class IqmTest(unittest.TestCase):
 class BootstrapTest(unittest.TestCase):
     def test_it_covers_the_mean_of_a_normal_sample_as_wide_as_the_formula_says(self):
         values = np.random.default_rng(3).normal(10.0, 4.0, 400)
-        low, high = bootstrap_interval(values, np.mean)
+        low, high = bootstrap_interval(values, mean_of_rows)
         half = 1.96 * values.std() / 20.0  # of a mean of 400 values
         self.assertAlmostEqual(low, values.mean() - half, delta=0.03)
         self.assertAlmostEqual(high, values.mean() + half, delta=0.03)
 
     def test_two_values_are_resampled_to_both_ends_and_the_middle(self):
         # The mean of a resample of {0, 1} is 0, 1/2, 1 with probability 1/4, 1/2, 1/4.
-        self.assertEqual(bootstrap_interval([0, 1], np.mean), (0.0, 1.0))
-        self.assertEqual(bootstrap_interval([0, 1], np.mean, level=0.4), (0.5, 0.5))
+        self.assertEqual(bootstrap_interval([0, 1], mean_of_rows), (0.0, 1.0))
+        self.assertEqual(bootstrap_interval([0, 1], mean_of_rows, level=0.4), (0.5, 0.5))
+
+    def test_of_up_to_five_values_every_resample_is_taken(self):
+        # The lowest mean of {0, 0, 0, 0, 1} is 0 with (4/5)^5 = 32.8 %; 3/5 and more have 5.8 %, 4/5 and more 0.67 %.
+        self.assertEqual(bootstrap_interval([0, 0, 0, 0, 1], mean_of_rows), (0.0, 0.6))
+        values = [1.0, 20.0, 300.0, 4000.0, 50000.0]
+        intervals = {bootstrap_interval(values, iqm_of_rows, seed=seed) for seed in range(3)}
+        exact = sorted(np.sort(draws)[1:4].mean() for draws in itertools.product(values, repeat=5))
+        self.assertEqual(intervals, {(exact[78], exact[3046])})  # ranks 79 and 3047 of 3125: 2.5 % and 97.5 %
+
+    def test_many_values_are_resampled_in_blocks(self):
+        values = np.random.default_rng(7).normal(size=3000)
+        low, high = bootstrap_interval(values, mean_of_rows, num_resamples=2000)
+        self.assertAlmostEqual(high - low, 2 * 1.96 * values.std() / 3000**0.5, delta=0.006)
 
     def test_the_same_seed_gives_the_same_interval_and_another_one_a_close_one(self):
         values = np.random.default_rng(5).normal(size=30)
-        first = bootstrap_interval(values, iqm)
-        self.assertEqual(bootstrap_interval(values, iqm), first)
-        other = bootstrap_interval(values, iqm, seed=1)
+        first = bootstrap_interval(values, iqm_of_rows)
+        self.assertEqual(bootstrap_interval(values, iqm_of_rows), first)
+        other = bootstrap_interval(values, iqm_of_rows, seed=1)
         self.assertNotEqual(other, first)
         np.testing.assert_allclose(other, first, atol=0.1)
 
     def test_equal_values_have_an_interval_of_no_width(self):
-        self.assertEqual(bootstrap_interval([7.0] * 9, iqm), (7.0, 7.0))
+        self.assertEqual(bootstrap_interval([7.0] * 9, iqm_of_rows), (7.0, 7.0))
 
     def test_a_single_value_tells_nothing_of_the_spread(self):
-        self.assertTrue(all(map(math.isnan, bootstrap_interval([7.0], iqm))))
+        self.assertTrue(all(map(math.isnan, bootstrap_interval([7.0], iqm_of_rows))))
 
 
 class ImprovementTest(unittest.TestCase):
@@ -67,6 +89,14 @@ class ImprovementTest(unittest.TestCase):
         self.assertEqual(probability_of_improvement([5, 6], [1, 2, 3]), 1.0)
         self.assertEqual(probability_of_improvement([1], [2, 3]), 0.0)
         self.assertEqual(probability_of_improvement([4, 4], [4]), 0.5)
+
+
+class HolmTest(unittest.TestCase):
+    def test_the_smallest_chance_counts_for_all_and_none_falls_below_a_smaller_one(self):
+        # 3 x 0.01; 2 x 0.03; max(0.06, 1 x 0.04)
+        np.testing.assert_allclose(holm([0.04, 0.01, 0.03]), [0.06, 0.03, 0.06])
+        self.assertEqual(holm([0.9, 0.8]), [1.0, 1.0])
+        self.assertEqual((holm([0.02]), holm([])), ([0.02], []))
 
 
 class ChanceTest(unittest.TestCase):

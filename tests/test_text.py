@@ -1,6 +1,8 @@
 """Tables are aligned, entries stay within the width and lose no word."""
 
+import os
 import unittest
+from unittest import mock
 
 from ddp_ppo.text import WIDTH, entry, table
 
@@ -14,6 +16,18 @@ class TextTest(unittest.TestCase):
 
     def test_no_line_ends_with_spaces(self):
         self.assertEqual(table([["a", "name"], ["b", "c"]], num_left=2), "a  name\nb  c")
+
+    def test_columns_without_room_follow_below_behind_the_names(self):
+        rows = [["run", "one", "two", "a long one"], ["a", "1", "2", "3"]]
+        whole = "run  one  two  a long one\na      1    2           3"
+        for room, expected in (
+            ("25", whole),
+            ("24", "run  one  two\na      1    2\n\nrun  a long one\na             3"),
+            ("8", "run  one\na      1\n\nrun  two\na      2\n\nrun  a long one\na             3"),
+        ):
+            with self.subTest(room), mock.patch.dict(os.environ, COLUMNS=room):
+                self.assertEqual(table(rows), expected)
+                self.assertEqual(table([["a"], ["b"]]), "a\nb")
 
     def test_a_short_entry_is_one_line(self):
         self.assertEqual(entry("note", "all is well"), "note           all is well")

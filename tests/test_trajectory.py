@@ -13,7 +13,7 @@ from ddp_ppo.envs import make_batch_env
 from ddp_ppo.episodes import EVAL_BLOCK, blocks_of, run_block
 from ddp_ppo.networks import NetworkSpec
 from ddp_ppo.numpy_policy import NumpyPolicy
-from ddp_ppo.trajectory import deviation, read_actions, record_block
+from ddp_ppo.trajectory import deviation, read_actions, record_block, recorded_env_id
 from tests.fixtures import random_parameters
 
 SEEDS = list(range(100, 107))  # two blocks
@@ -34,6 +34,13 @@ def recorded(env_id, seeds=(1,), *, num_steps=50, actions=None, **env_kwargs):
     episodes = [one for block in blocks_of(seeds) for one in record_block(env, policy_for(env), block, **limits)]
     env.close()
     return episodes
+
+
+class Still:
+    """A policy whose action is always -0."""
+
+    def mode(self, obs):
+        return np.full((len(obs), 1), -0.0, np.float32)
 
 
 def columns(size):
@@ -74,6 +81,21 @@ class RecordTest(unittest.TestCase):
         self.assertTrue((one.policy_act != one.act).any())
         self.assertEqual((one.length, one.end), (7, "cut"))
 
+    def test_no_action_is_changed_on_its_way_not_even_the_sign_of_0(self):
+        env = make_batch_env("tests.fixtures:Echo-v0", EVAL_BLOCK)
+        for actions in (None, np.float32([[-0.0]])):
+            (one,) = record_block(env, Still(), [1], num_steps=1, actions=actions)
+            self.assertTrue(np.signbit(one.act).all() and np.signbit(one.reward).all())
+        env.close()
+
+    def test_choices_are_the_environment_s_own_values(self):
+        (one,) = recorded("tests.drawing:Dial-v0", (7,), num_steps=30)
+        self.assertEqual(one.reward.tolist(), one.act.tolist())
+        self.assertEqual(one.policy_act.tolist(), one.act.tolist())
+        self.assertLessEqual(set(one.act.tolist()), {1, 2, 3})
+        (again,) = recorded("tests.drawing:Dial-v0", (7,), actions=np.array([3, 1, 2]))
+        self.assertEqual((again.reward.tolist(), again.act.tolist()), ([3, 1, 2], [3, 1, 2]))
+
 
 class ReplayTest(unittest.TestCase):
     def setUp(self):
@@ -88,6 +110,7 @@ class ReplayTest(unittest.TestCase):
     def test_the_same_actions_give_the_same_bits(self):
         found = self.compared(self.replayed(self.one.act), self.one)
         self.assertEqual(found.words, "equal to the recording to the last bit, over 20 steps")
+        self.assertTrue(found.is_equal)
         self.assertEqual((found.obs.shape, found.reward.shape), ((21,), (20,)))
         self.assertFalse(found.obs.any() or found.reward.any() or found.total.any())
 
@@ -100,6 +123,7 @@ class ReplayTest(unittest.TestCase):
         self.assertRegex(
             found.words, r"\Adiffers from step 12 on \(c\d+ is .*, was .*\); the return by .* in 20 steps\Z"
         )
+        self.assertFalse(found.is_equal)
 
     def test_deviations_count_in_standard_deviations_of_the_recorded_column(self):
         obs = self.one.obs.copy()
@@ -113,11 +137,40 @@ class ReplayTest(unittest.TestCase):
         reward[6] += 0.25
         found = self.compared(self.one, replace(self.one, reward=reward))
         self.assertIn("differs from step 7 on (the reward is", found.words)
+        self.assertFalse(found.is_equal)
         self.assertAlmostEqual(found.total[-1], -0.25)
 
     def test_episodes_of_different_length_are_compared_as_far_as_both_go(self):
         found = self.compared(self.replayed(self.one.act[:5]), self.one)
-        self.assertEqual(found.words, "equal to the recording to the last bit, over 5 steps")
+        self.assertEqual(found.words, "equal to the recording to the last bit, over the first 5 of its 20 steps")
+        self.assertTrue(found.is_equal)
+
+    def test_an_end_of_which_the_recording_knows_nothing_is_told(self):
+        acts = np.zeros((6, 1), np.float32)
+        by_length = {length: recorded("tests.fixtures:Echo-v0", actions=acts, length=length)[0] for length in (3, 6, 9)}
+        changed = replace(by_length[6], end="truncated")
+        off = replace(by_length[3], reward=by_length[3].reward + 1.0)
+        for replayed, original, words in (
+            (by_length[3], by_length[6], "equal for 3 steps, then it ended (terminated), the recording went on to 6"),
+            (by_length[3], by_length[9], "equal for 3 steps, then it ended (terminated), the recording went on to 6"),
+            (by_length[6], by_length[9], "equal for 6 steps, then it ended (terminated), the recording could go on"),
+            (by_length[9], by_length[6], "equal for 6 steps, then it could go on, the recording ended (terminated)"),
+            (by_length[6], by_length[3], "equal for 3 steps, then it went on to 6, the recording ended (terminated)"),
+            (
+                changed,
+                by_length[6],
+                "equal for 6 steps, then it ended (truncated), the recording ended (terminated)",
+            ),
+            (
+                off,
+                by_length[6],
+                "differs from step 1 on (the reward is 1, was 0); the return by 3 in 3 steps; "
+                "it ended (terminated), the recording went on to 6",
+            ),
+        ):
+            with self.subTest(words):
+                found = deviation(replayed, original, columns(1))
+                self.assertEqual((found.words, found.is_equal), (words, False))
 
 
 class FileTest(unittest.TestCase):
@@ -138,8 +191,9 @@ class FileTest(unittest.TestCase):
             (one,) = recorded(env_id, num_steps=5)
             path = self.folder / f"{env_id}.npz"
             one.save(path)
-            actions, again = read_actions(path, make_batch_env(env_id, 1).spec)
-            self.assertEqual(actions.tolist(), one.act.tolist())
+            actions, again, notes = read_actions(path, make_batch_env(env_id, 1).spec)
+            self.assertEqual((actions.tolist(), notes), (one.act.tolist(), ()))
+            self.assertEqual(recorded_env_id(path), env_id)
             for name in ("env_id", "seed", "end"):
                 self.assertEqual(getattr(again, name), getattr(one, name))
             for name in ("obs", "act", "policy_act", "reward"):
@@ -151,18 +205,31 @@ class FileTest(unittest.TestCase):
 
     def test_a_csv_file_has_a_row_a_step_with_or_without_names(self):
         for text in ("0.5\n-0.25\n", "push\n0.5\n\n-0.25\n"):
-            actions, recording = read_actions(self.file("a.csv", text), self.box)
+            actions, recording, _ = read_actions(self.file("a.csv", text), self.box)
             self.assertEqual((actions.tolist(), actions.dtype, recording), ([[0.5], [-0.25]], np.float32, None))
-        choices, _ = read_actions(self.file("b.csv", "0\n1\n1\n"), self.discrete)
+        choices = read_actions(self.file("b.csv", "0\n1\n1\n"), self.discrete).act
         self.assertEqual((choices.tolist(), choices.dtype), ([0, 1, 1], np.int64))
+        self.assertIsNone(recorded_env_id(self.folder / "b.csv"))
 
     def test_an_npz_file_needs_nothing_but_actions(self):
         np.savez(self.folder / "a.npz", act=np.array([0.5, 0.25]))
-        actions, recording = read_actions(self.folder / "a.npz", self.box)
+        actions, recording, _ = read_actions(self.folder / "a.npz", self.box)
         self.assertEqual((actions.tolist(), recording), ([[0.5], [0.25]], None))
 
-    def test_values_outside_the_bounds_are_clipped(self):
-        self.assertEqual(read_actions(self.file("a.csv", "3\n-3\n"), self.box)[0].tolist(), [[1.0], [-1.0]])
+    def test_values_outside_the_bounds_are_clipped_and_said_to_be(self):
+        found = read_actions(self.file("a.csv", "0.5\n3\n1\n-3\n"), self.box)
+        self.assertEqual(found.act.tolist(), [[0.5], [1.0], [1.0], [-1.0]])
+        words = "actions of 2 of 4 steps are outside the limits and were clipped: action[0] of step 2, 3, became 1"
+        self.assertEqual(found.notes, (words,))
+        narrow = replace(self.box, action_low=(-0.1,), action_high=(0.1,))
+        self.assertEqual(read_actions(self.file("b.csv", "0.1\n-0.1\n"), narrow).notes, ())  # 0.1 is none in float32
+
+    def test_choices_are_read_as_the_environment_s_own_values(self):
+        dial = make_batch_env("tests.drawing:Dial-v0", 1).spec
+        self.assertEqual(read_actions(self.file("a.csv", "1\n3\n"), dial).act.tolist(), [1, 3])
+        for text in ("0\n1\n", "3\n4\n"):
+            with self.assertRaisesRegex(ConfigError, "whole numbers from 1 to 3"):
+                read_actions(self.file("b.csv", text), dial)
 
     def test_what_does_not_fit_is_one_line(self):
         np.savez(self.folder / "other.npz", obs=np.zeros(3))
@@ -193,6 +260,11 @@ class FileTest(unittest.TestCase):
         one.save(self.folder / "a.npz")
         with self.assertRaisesRegex(ConfigError, "recorded in another environment: tests.fixtures:Count-v0"):
             read_actions(self.folder / "a.npz", self.discrete)
+        twin = make_batch_env("tests.fixtures:Limited-v0", 1).spec  # of the same shapes
+        with self.assertRaisesRegex(ConfigError, "Count-v0, not tests.fixtures:Limited-v0"):
+            read_actions(self.folder / "a.npz", twin)
+        with self.assertRaisesRegex(ConfigError, "another one when it was recorded"):
+            read_actions(self.folder / "a.npz", replace(make_batch_env("tests.fixtures:Count-v0", 1).spec, obs_size=2))
 
 
 if __name__ == "__main__":

@@ -1,5 +1,6 @@
 """What a run takes over of a model, and what starts afresh."""
 
+import dataclasses
 import tempfile
 import unittest
 from pathlib import Path
@@ -102,11 +103,15 @@ class WarmStartTest(unittest.TestCase):
         self.assertIn("critic.4 (nothing here, 8 -> 1 in the model)", shallower.notes[0])
 
     def test_a_model_of_which_no_layer_fits_is_refused_with_both_shapes(self):
-        for network in (NetworkSpec(3, "gaussian", 2, (16,), "tanh"), NetworkSpec(3, "gaussian", 2, (8, 8), "elu")):
-            with self.subTest(network), self.assertRaises(CheckpointError) as caught:
-                self.start(network)
-            for part in (str(self.path), str(NETWORK), str(network)):
-                self.assertIn(part, str(caught.exception))
+        network = NetworkSpec(3, "gaussian", 2, (16,), "tanh")
+        with self.assertRaises(CheckpointError) as caught:
+            self.start(network)
+        for part in (str(self.path), str(NETWORK), str(network)):
+            self.assertIn(part, str(caught.exception))
+
+    def test_a_model_of_another_activation_is_refused_with_what_to_set(self):
+        with self.assertRaisesRegex(CheckpointError, "has activation: tanh, .* relu; set activation: tanh"):
+            self.start(dataclasses.replace(NETWORK, activation="relu"))
 
     def test_a_model_that_acts_on_normalised_observations_is_refused_where_they_are_not(self):
         with self.assertRaisesRegex(CheckpointError, "set normalize_obs: true"):
