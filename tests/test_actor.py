@@ -359,7 +359,7 @@ class SaveTest(ActorTestCase):
     def test_a_state_that_a_checkpoint_would_not_give_back_is_refused_whoever_gives_it(self):
         options = {"env_backend": "tests.test_envs:OwnBatchEnv", "env_kwargs": {"state": "walk"}}
         _, actor = self.actor("own-v0", **options)
-        with self.assertRaisesRegex(EnvError, r"own: save\(\)\['x'\]\[0\] is an array of <U4"):
+        with self.assertRaisesRegex(EnvError, r"own-v0: save\(\)\['x'\]\[0\] is an array of <U4"):
             actor.save()
 
     def test_a_restored_actor_goes_on_to_the_last_bit(self):

@@ -5,6 +5,8 @@ import re
 import unittest
 from pathlib import Path
 
+from tests.long import effects
+
 TESTS = Path(__file__).parent
 ROW = re.compile(r"\| (O-\d\d) \| ([^|]+) \| ([^|]+) \|")
 NAMED = re.compile(r"\b(test_\w+): (test_\w+(?:, test_\w+)*)")
@@ -44,6 +46,9 @@ class CasesTest(unittest.TestCase):
         for case, tests in rows():
             with self.subTest(case):
                 self.assertRegex(tests, r"^test_|^long\.|^waiting: feature [\w ]+, refused by test_")
+
+    def test_every_setting_has_its_effect_shown(self):  # O-67
+        self.assertEqual(effects.unlisted(), [])
 
 
 if __name__ == "__main__":
