@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import contextlib
 import importlib
+import multiprocessing
 import os
 import random
 import signal
@@ -292,7 +293,8 @@ def actor_main(job: ActorJob, connection: Connection) -> None:
     """
     for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):  # signals are for the learner to act on
         signal.signal(number, signal.SIG_IGN)
-    die_with_parent()
+    learner = multiprocessing.parent_process()
+    die_with_parent(learner.pid if learner is not None else None)
     os.setsid()  # with what its environments start it is one group, which ends with it
     outlast_readers()
     os.register_at_fork(after_in_child=connection.close)

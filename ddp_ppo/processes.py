@@ -18,11 +18,16 @@ from typing import Any
 _PR_SET_PDEATHSIG = 1
 _POLL_SECONDS = 1.0
 _CONNECT_SECONDS = 5.0
+_AGENT_SECONDS = 10.0  # that a killed agent may take to end on a busy machine
 
 
-def die_with_parent() -> None:
-    """Has the kernel (Linux) or a thread that looks every second (elsewhere) end this process when its parent dies."""
-    parent = os.getppid()
+def die_with_parent(parent: int | None = None) -> None:
+    """Has the kernel (Linux) or a thread that looks every second (elsewhere) end this process when its parent dies.
+
+    Args:
+        parent: its process number where it is known: it may have died before this call.
+    """
+    parent = parent or os.getppid()
     if sys.platform == "linux":
         ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)
         if os.getppid() != parent:  # it died before the call
@@ -36,11 +41,13 @@ def die_with_agent(environ: Mapping[str, str]) -> None:
     die_with_parent()
     if environ.get("TORCHELASTIC_USE_AGENT_STORE") == "True":
         try:
-            socket.create_connection((environ["MASTER_ADDR"], int(environ["MASTER_PORT"])), _CONNECT_SECONDS).close()
+            address = environ["MASTER_ADDR"], int(environ["MASTER_PORT"])
+            connection = socket.create_connection(address, _CONNECT_SECONDS)
         except ConnectionRefusedError:
             os._exit(1)
         except OSError:
             return  # an address that cannot be reached from here says nothing of the agent
+        threading.Thread(target=_watch_agent, args=(connection,), daemon=True).start()
 
 
 def is_stopped(pid: int) -> bool:
@@ -103,3 +110,17 @@ def _watch(parent: int) -> None:
     while os.getppid() == parent:
         time.sleep(_POLL_SECONDS)
     os._exit(1)
+
+
+def _watch_agent(connection: socket.socket) -> None:
+    """Ends this process where its agent was dying, no longer its parent, when the kernel still took the connection."""
+    with connection:
+        connection.settimeout(_AGENT_SECONDS)
+        try:
+            is_gone = connection.recv(1) == b""
+        except TimeoutError:  # a store that lives is silent until it is asked
+            is_gone = False
+        except OSError:
+            is_gone = True
+    if is_gone:
+        os._exit(1)

@@ -2,6 +2,7 @@
 
 import os
 import signal
+import socket
 import subprocess
 import sys
 import threading
@@ -33,6 +34,43 @@ class LimitTest(unittest.TestCase):
                 time.sleep(0.01)
             self.assertTrue(is_stopped(program.pid))
             program.kill()
+
+
+class AgentTest(unittest.TestCase):
+    """A worker of torchrun, whose agent is known by its store alone: the parent has died, as this test's has not."""
+
+    WORKER = "import os, sys; from ddp_ppo.processes import die_with_agent; die_with_agent(os.environ); print('lives', "
+    WORKER += "flush=True); sys.stdin.read()"
+
+    def worker(self, port):
+        store = {"TORCHELASTIC_USE_AGENT_STORE": "True", "MASTER_ADDR": "127.0.0.1", "MASTER_PORT": str(port)}
+        pipes = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE}
+        program = subprocess.Popen([sys.executable, "-c", self.WORKER], cwd=ROOT, env={**os.environ, **store}, **pipes)
+        self.addCleanup(program.wait)
+        self.addCleanup(program.kill)
+        self.addCleanup(program.stdout.close)
+        self.addCleanup(program.stdin.close)
+        return program
+
+    def test_it_ends_where_the_store_is_gone(self):
+        with socket.create_server(("127.0.0.1", 0)) as store:
+            port = store.getsockname()[1]
+        self.assertEqual((self.worker(port).wait(LIMIT_SECONDS), self.worker(port).stdout.read()), (1, b""))
+
+    def test_it_ends_where_a_dying_agent_has_taken_its_connection_and_serves_nobody(self):
+        with socket.create_server(("127.0.0.1", 0)) as store:
+            worker = self.worker(store.getsockname()[1])
+            self.assertEqual(worker.stdout.readline(), b"lives\n")
+        self.assertEqual(worker.wait(LIMIT_SECONDS), 1)
+
+    def test_it_goes_on_beside_a_store_that_lives(self):
+        with socket.create_server(("127.0.0.1", 0)) as store:
+            worker = self.worker(store.getsockname()[1])
+            connection, _ = store.accept()
+            with connection:
+                self.assertEqual(worker.stdout.readline(), b"lives\n")
+                worker.communicate(b"", LIMIT_SECONDS)
+        self.assertEqual(worker.returncode, 0)
 
 
 class PrintTest(unittest.TestCase):
