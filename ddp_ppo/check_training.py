@@ -24,6 +24,7 @@ from ddp_ppo.checkpoint import find_checkpoint, load_model, save_checkpoint
 from ddp_ppo.config import Config
 from ddp_ppo.distributed import CollectiveError
 from ddp_ppo.finite import NonFiniteError
+from ddp_ppo.learners import LEARNERS
 from ddp_ppo.metrics import Console
 from ddp_ppo.models import Model, acting_policy
 from ddp_ppo.models import load_model as read_model
@@ -51,10 +52,8 @@ def _one_learner(config: Config) -> Config:
 
 
 def _num_rounds(config: Config) -> int:
-    """Two that train; DiscoRL's come when its replay holds a batch."""
-    if config.learner == "ppo" or not config.disco_replay_capacity:
-        return 2
-    return 1 + -(-config.disco_batch_size // config.envs_per_learner)
+    """So many that two of them train."""
+    return 1 + LEARNERS[config.learner].first_round(config, config.envs_per_learner)
 
 
 def _trained(trial: Trial) -> Config:
@@ -198,7 +197,7 @@ def check_throughput(trial: Trial, report: Report) -> None:
     sample, update = last["time/sample_seconds"], last["time/train_seconds"]
     own_seconds = last["time/round_seconds"] - last["time/record_seconds"]  # without the evaluation
     speed = config.transitions_per_round(1) / own_seconds
-    if config.learner == "ppo" and bench.NUM_ROUNDS * last["time/round_seconds"] < _LONGEST_BENCH_SECONDS:
+    if _num_rounds(config) == 2 and bench.NUM_ROUNDS * last["time/round_seconds"] < _LONGEST_BENCH_SECONDS:
         one = _one_learner(config)
         own = bench.Candidate(one.num_actors, one.envs_per_actor, one.rollout_length)
         measured = bench.measure(one, own, trial.environ, str(trial.folder))

@@ -134,6 +134,9 @@ class LearnerKind(Protocol):
     def torch_threads(self, job: LearnerJob) -> int:
         """Threads of torch in the learner's process."""
 
+    def first_round(self, config: Config, num_envs: int) -> int:
+        """The first round that trains, from 1, of a learner with so many environments."""
+
     def notes(self, config: Config, *, device: str) -> list[str]:
         """Settings that work but may not be meant."""
 

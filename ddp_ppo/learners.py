@@ -65,6 +65,9 @@ class _PPOKind:
         """One where NumPy trains: torch's other threads would spin on the core of the critic's worker (20 % slower)."""
         return 1 if self._backend(job) == "numpy" else job.num_threads
 
+    def first_round(self, config: Config, num_envs: int) -> int:
+        return 1
+
     def notes(self, config: Config, *, device: str) -> list[str]:
         notes = warnings(config)
         if device.startswith("cuda") and config.minibatch_size < 512:
@@ -178,7 +181,7 @@ class _DiscoKind:
         return job.num_threads
 
     def notes(self, config: Config, *, device: str) -> list[str]:
-        first, rounds = self._first_round(config, config.envs_per_learner), config.num_rounds(config.num_gpus)
+        first, rounds = self.first_round(config, config.envs_per_learner), config.num_rounds(config.num_gpus)
         if first <= rounds:
             return []
         return [
@@ -186,12 +189,12 @@ class _DiscoKind:
             f"{first}, the run has {rounds}; raise total_env_steps, or lower disco_batch_size or rollout_length"
         ]
 
-    def _first_round(self, config: Config, num_envs: int) -> int:
-        """The round that trains first, from 1: the replay holds a batch then."""
+    def first_round(self, config: Config, num_envs: int) -> int:
+        """That in which the replay holds a batch."""
         return -(-config.disco_batch_size // num_envs) if config.disco_replay_capacity else 1
 
     def update_text(self, job: LearnerJob) -> str:
-        settings, first = _disco_settings(job.config), self._first_round(job.config, job.topology.num_envs)
+        settings, first = _disco_settings(job.config), self.first_round(job.config, job.topology.num_envs)
         source = f"of the last {settings.replay_capacity}" if settings.replay_capacity else "of the round"
         size = settings.batch_size if settings.replay_capacity else job.topology.num_envs
         return (
