@@ -18,7 +18,7 @@ from typing import Any
 _PR_SET_PDEATHSIG = 1
 _POLL_SECONDS = 1.0
 _CONNECT_SECONDS = 5.0
-_AGENT_SECONDS = 10.0  # that a killed agent may take to end on a busy machine
+_AGENT_SECONDS = 3.0  # that a killed agent may take to end on a busy machine
 
 
 def die_with_parent(parent: int | None = None) -> None:
