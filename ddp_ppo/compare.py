@@ -17,6 +17,7 @@ from ddp_ppo import text
 from ddp_ppo.charts import Chart, number, short_number
 from ddp_ppo.comparison import (
     SB3,
+    STEPS_TOLERANCE,
     Group,
     Parting,
     Standing,
@@ -226,7 +227,8 @@ def _verdicts(comparison: Comparison) -> Sequence[str]:
 
 def _standing_note(comparison: Comparison) -> str:
     return (
-        f"{comparison.metric} at {comparison.steps:,.0f} environment steps, where the shortest run stands. "
+        f"{comparison.metric} at {comparison.steps:,.0f} environment steps, where the shortest run stands (at most "
+        f"{STEPS_TOLERANCE:.0%} later). "
         "P: how likely a run beats one of the first group. Chance: how often equal groups part as far."
     )
 

@@ -31,6 +31,7 @@ from ddp_ppo.scores import (
 SB3 = "sb3"  # the setting `learner` of a run that sb3_run has trained
 TRAINING_SCORE = "rollout/episode_return_mean"
 CHANCE = 0.05
+STEPS_TOLERANCE = 0.01  # rounds of another size do not end at the same step
 _OF_ONE_RUN = {"seed", "run_name", "output_dir", "metrics_path", "resume"}  # settings that make no other group
 _OF_A_MACHINE = {"system", "cores"}
 _MAX_POINTS = 60  # of a curve with intervals, which are resampled at each
@@ -197,9 +198,9 @@ def standings(groups: Sequence[Group]) -> list[Standing]:
 
 
 def _row_at(run: Run, metric: str, steps: float) -> int:
-    """The row of the last value up to these environment steps, else of the first one."""
-    rows = [row for row, _ in run.known(metric)]
-    return [row for row in rows if run.column("env_steps")[row] <= steps or row == rows[0]][-1]
+    """The row of the last value up to these environment steps, or hardly more, else of the first one."""
+    rows, most = [row for row, _ in run.known(metric)], steps * (1.0 + STEPS_TOLERANCE)
+    return [row for row in rows if run.column("env_steps")[row] <= most or row == rows[0]][-1]
 
 
 def verdict(first: Standing, second: Standing, num_verdicts: int = 1) -> str:

@@ -143,6 +143,13 @@ class HeldBackTest(ComparisonTest):
     def test_runs_that_go_equally_far_hold_nobody_back(self):
         self.assertEqual(list(held_back(self.seeds(1.0, 2.0), SCORE)), [])
 
+    def test_rounds_of_another_size_may_end_a_little_later(self):
+        short = self.made(*range(101))  # 1,010 steps
+        long = self.made(*range(0, 1020, 10), rollout_length=50, seed=2)  # 100 a round: 1,000, 1,100 ...
+        wide = self.made(*range(0, 1020, 10), rollout_length=51, seed=3)  # 102 a round: 1,020 is 1 % more
+        scores = [standing.scores for standing in standings(group_runs([short, long, wide]))]
+        self.assertEqual(scores, [[100.0], [90.0], [90.0]])
+
     def test_a_short_run_is_named_with_what_it_costs(self):
         runs = [self.made(*range(20)), self.made(*range(19), seed=2), self.made(1.0, seed=3)]
         (note,) = held_back(runs, SCORE)
