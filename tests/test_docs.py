@@ -50,7 +50,12 @@ NOT_RUN = {
     r"python bench/": "measures for minutes: test_bench, test_bench_scaling",
     r"python -m unittest discover": "the tests themselves",
 }
-NEEDS = {" export ": "onnxruntime", "--against sb3": "stable_baselines3", "scripts/tune.py": "optuna"}
+NEEDS = {
+    " export ": "onnxruntime",
+    "--against sb3": "stable_baselines3",
+    "scripts/tune.py": "optuna",
+    "LunarLander": "Box2D",
+}
 # Written before a document's commands: what a reader would have.
 GIVEN = {
     "my_module.py": "import gymnasium\nfrom tests.fixtures import Echo\n\n"
