@@ -16,10 +16,10 @@ import numpy as np
 
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
 
-from ddp_ppo import learners
-from ddp_ppo.config import load_config
-from ddp_ppo.disco.weights import Weights, load_weights
-from ddp_ppo.trainer import train
+from ddp_ppo.config.settings import load_config
+from ddp_ppo.learners import registry as learners
+from ddp_ppo.learners.disco.weights import Weights, load_weights
+from ddp_ppo.training.trainer import train
 
 
 def random_weights(path: Path) -> Weights:

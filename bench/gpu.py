@@ -31,12 +31,13 @@ sys.path.insert(0, str(ROOT))
 import numpy as np  # noqa: E402
 import torch  # noqa: E402
 
-from ddp_ppo.config import load_config  # noqa: E402
-from ddp_ppo.networks import NetworkSpec, initial_parameters  # noqa: E402
-from ddp_ppo.ppo import PPO, fresh  # noqa: E402
-from ddp_ppo.ppo_cuda import captured_on, page_locked  # noqa: E402
-from ddp_ppo.rollout import Rollout, SharedBlock, rollout_shapes  # noqa: E402
-from tests.test_ppo_cuda import CPU, CUDA, TOLERANCE, Trial, samples  # noqa: E402
+from ddp_ppo.config.settings import load_config  # noqa: E402
+from ddp_ppo.learners.ppo.learner import PPO, fresh  # noqa: E402
+from ddp_ppo.learners.ppo.updates.cuda_graphs import captured_on  # noqa: E402
+from ddp_ppo.policies.network import NetworkSpec, initial_parameters  # noqa: E402
+from ddp_ppo.sampling.rollout import Rollout, rollout_shapes  # noqa: E402
+from ddp_ppo.sampling.shared_memory import SharedBlock, page_locked  # noqa: E402
+from tests.learners.ppo.updates.test_cuda_graphs import CPU, CUDA, TOLERANCE, Trial, samples  # noqa: E402
 
 NETWORKS = {"64x64": NetworkSpec(17, "gaussian", 6, (64, 64), "tanh")}
 NETWORKS["256x256"] = NetworkSpec(17, "gaussian", 6, (256, 256), "tanh")
@@ -66,7 +67,7 @@ def median_seconds(work: Callable[[], object], repeats: int = 5) -> float:
 
 def tests() -> Results:
     """The tests of the CUDA module, in a process of their own."""
-    command = [sys.executable, "-m", "unittest", "-q", "tests.test_ppo_cuda"]
+    command = [sys.executable, "-m", "unittest", "-q", "tests.learners.ppo.updates.test_cuda_graphs"]
     child = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, timeout=CHILD_SECONDS)
     print(child.stderr.strip(), flush=True)
     return {"tests": child.returncode == 0}

@@ -68,12 +68,12 @@ class Recording:
     def __init__(self, config_path: Path, num_envs: int) -> None:
         import numpy as np
 
-        from ddp_ppo.actor import Actor
-        from ddp_ppo.config import load_config
-        from ddp_ppo.networks import initial_parameters
-        from ddp_ppo.plan import prepare
-        from ddp_ppo.rollout import SharedBlock
-        from ddp_ppo.sampler import actor_jobs
+        from ddp_ppo.config.settings import load_config
+        from ddp_ppo.policies.network import initial_parameters
+        from ddp_ppo.sampling.actor import Actor
+        from ddp_ppo.sampling.shared_memory import SharedBlock
+        from ddp_ppo.training.plan import prepare
+        from ddp_ppo.training.sampler import actor_jobs
 
         words = [f"envs_per_actor={num_envs}", f"rollout_length={4096 // num_envs}", "num_actors=1"]
         self.plan = prepare(load_config(config_path, words), environ={})
@@ -149,7 +149,7 @@ def main() -> int:
     parser.add_argument("--envs", default="8,16")
     parser.add_argument("--repeats", type=int, default=5)
     options = parser.parse_args()
-    from ddp_ppo.mujoco_clock import remove_profiler_clock
+    from ddp_ppo.envs.mujoco.profiler_clock import remove_profiler_clock
 
     remove_profiler_clock()
     library = raw_library()

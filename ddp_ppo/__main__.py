@@ -17,8 +17,8 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import NoReturn
 
-from ddp_ppo import commands
-from ddp_ppo.commands import EXIT_FAILURE, EXIT_USER_ERROR
+from ddp_ppo.cli import commands
+from ddp_ppo.cli.commands import EXIT_FAILURE, EXIT_USER_ERROR
 
 
 def main(arguments: list[str] | None = None) -> int:
@@ -39,7 +39,7 @@ def command_line(arguments: list[str] | None = None) -> NoReturn:
 
     A reader of its output that goes, such as `head`, does not end it: files are written all the same.
     """
-    from ddp_ppo.processes import outlast_readers
+    from ddp_ppo.processes.lifetime import outlast_readers
 
     outlast_readers(BrokenPipeError)
     try:
@@ -177,15 +177,15 @@ def _is_another_rank() -> bool:
 
 
 def _status_of(error: Exception) -> int | None:
-    from ddp_ppo.config import ConfigError
-    from ddp_ppo.env_errors import EnvError
+    from ddp_ppo.config.settings import ConfigError
+    from ddp_ppo.errors import EnvError
 
     if isinstance(error, ConfigError | EnvError):  # before torch, which takes 2 s to load
         return EXIT_USER_ERROR
-    from ddp_ppo.actor_pool import ActorError
-    from ddp_ppo.distributed import CollectiveError
-    from ddp_ppo.finite import NonFiniteError
-    from ddp_ppo.sync import ConsistencyError
+    from ddp_ppo.distributed.group import CollectiveError
+    from ddp_ppo.sampling.actor_pool import ActorError
+    from ddp_ppo.sampling.finite import NonFiniteError
+    from ddp_ppo.training.sync import ConsistencyError
 
     return EXIT_FAILURE if isinstance(error, ActorError | CollectiveError | ConsistencyError | NonFiniteError) else None
 

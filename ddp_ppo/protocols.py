@@ -17,6 +17,8 @@ from numpy.typing import NDArray
 
 FloatArray = NDArray[np.float32]
 BoolArray = NDArray[np.bool_]
+Arrays = dict[str, NDArray[Any]]
+Shapes = dict[str, tuple[str, tuple[int, ...]]]  # name -> (dtype, shape)
 PlainState = dict[str, Any]  # arrays and plain values only: nothing in it is ever unpickled
 
 
@@ -90,6 +92,18 @@ class Rows(NamedTuple):
 
 
 Act = Callable[[int, FloatArray, NDArray[Any]], NDArray[Any]]  # step, obs [K, D], where the raw sample goes -> actions
+
+
+class RolloutPolicy(Protocol):
+    """What completing a rollout needs of the policy that acted."""
+
+    outputs: FloatArray
+
+    def logp(self, act: NDArray[Any]) -> FloatArray:
+        """Log-probabilities [T, K] of the rollout's samples."""
+
+    def values(self, obs: FloatArray) -> FloatArray:
+        """Values [M] of raw observations [M, D]."""
 
 
 class BatchEnv(Protocol):

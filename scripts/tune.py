@@ -18,9 +18,9 @@ os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")  # before NumPy: each process
 
 import optuna
 
-from ddp_ppo.config import Config, load_config
-from ddp_ppo.metrics import Console
-from ddp_ppo.trainer import train
+from ddp_ppo.config.settings import Config, load_config
+from ddp_ppo.runs.metrics import Console
+from ddp_ppo.training.trainer import train
 
 
 def suggest(trial: optuna.trial.BaseTrial) -> list[str]:

@@ -1,7 +1,7 @@
 """Runs every test module in a process of its own, as many at once as there are cores, and counts the results.
 
-`python tests/runner.py [test_gae ...]` prints a line per module as it ends, then the output of those that failed, and
-last the line `N passed, N failed, N skipped`. A module that hangs or dies counts as one failure; whatever processes
+`python tests/runner.py [test_gae maths ...]` prints a line per module as it ends, then the output of those that failed,
+and last the line `N passed, N failed, N skipped`. A module that hangs or dies counts as one failure; whatever processes
 a module leaves behind are killed. It exits 1 where something failed, or where no test passed.
 """
 
@@ -22,6 +22,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[1]
+TESTS = ROOT / "tests"
 HANG_SECONDS = 500.0
 POLL_SECONDS = 0.02
 
@@ -87,8 +88,9 @@ class RunningModule:
 
     def __init__(self, path: Path, folder: Path) -> None:
         self.path = path
-        self.report_path = folder / f"{path.stem}.json"
-        self.output_path = folder / f"{path.stem}.txt"
+        self.name = str(path.relative_to(TESTS).with_suffix(""))
+        self.report_path = folder / f"{self.name.replace('/', '.')}.json"
+        self.output_path = folder / f"{self.name.replace('/', '.')}.txt"
         self.start = time.monotonic()
         command = [sys.executable, "-m", "tests.runner", "--report", str(self.report_path), str(path)]
         with self.output_path.open("wb") as output:
@@ -122,7 +124,7 @@ class RunningModule:
         if code == 0 and self.report_path.exists():
             report = Report(**json.loads(self.report_path.read_text()))
         if report.failed:
-            report.outputs = [f"FAILED {self.path.stem}{how}:\n{self.output_path.read_text(errors='replace').rstrip()}"]
+            report.outputs = [f"FAILED {self.name}{how}:\n{self.output_path.read_text(errors='replace').rstrip()}"]
         return report
 
 
@@ -141,17 +143,24 @@ def run_all(paths: list[Path], num_workers: int) -> Report:
                     report = module.collect()
                     running.remove(module)
                     total.add(report)
-                    print(f"{module.path.stem}: {report} ({module.seconds:.1f} s)", flush=True)
+                    print(f"{module.name}: {report} ({module.seconds:.1f} s)", flush=True)
         finally:
             for module in running:
                 module.kill()
     return total
 
 
+def named(name: str, found: list[Path]) -> list[Path]:
+    """The test modules that a word means: a module's name, its path or that of a folder, with or without `tests/`."""
+    word = name.strip("/").removeprefix("tests/").removesuffix(".py")
+    parts = {path: path.relative_to(TESTS).with_suffix("").parts for path in found}
+    return [path for path in found if word in (parts[path][-1], *("/".join(parts[path][:n]) for n in range(1, 9)))]
+
+
 def main() -> int:
     """Runs what the command line names and returns the exit code."""
     parser = argparse.ArgumentParser(description="Run the unit tests, each module in its own process.")
-    parser.add_argument("modules", nargs="*", help="test modules, such as test_gae (default: all)")
+    parser.add_argument("modules", nargs="*", help="test modules or folders, such as test_gae or maths (default: all)")
     parser.add_argument("--failed-checks", default="", help="checks that failed before: named again, and exit code 1")
     parser.add_argument("--report", type=Path, help=argparse.SUPPRESS)  # a module's own process
     args = parser.parse_args()
@@ -160,12 +169,12 @@ def main() -> int:
         return 0
     signal.signal(signal.SIGTERM, signal.default_int_handler)
     # The largest files first, which are roughly the slowest: at the end no core waits for a long one.
-    found = sorted((ROOT / "tests").glob("test_*.py"), key=lambda path: path.stat().st_size, reverse=True)
-    names = {Path(name).stem for name in args.modules}
-    if unknown := names - {path.stem for path in found}:
-        parser.error(f"no such test module: {', '.join(sorted(unknown))}")
+    found = sorted(TESTS.rglob("test_*.py"), key=lambda path: path.stat().st_size, reverse=True)
+    wanted = {path for name in args.modules for path in named(name, found)}
+    if unknown := [name for name in args.modules if not named(name, found)]:
+        parser.error(f"no such test module or folder: {', '.join(unknown)}")
     try:
-        total = run_all([path for path in found if not names or path.stem in names], os.cpu_count() or 1)
+        total = run_all([path for path in found if not wanted or path in wanted], os.cpu_count() or 1)
     except KeyboardInterrupt:
         return 130
     for output in total.outputs:

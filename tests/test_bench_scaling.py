@@ -7,7 +7,7 @@ import unittest
 from dataclasses import replace
 from pathlib import Path
 
-from tests.process import FolderTestCase, Program
+from tests.support.process import FolderTestCase, Program
 
 ROOT = Path(__file__).resolve().parents[1]
 SCRIPT = ROOT / "bench" / "scaling.py"

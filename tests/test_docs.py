@@ -20,10 +20,10 @@ from contextlib import ExitStack
 from pathlib import Path
 from typing import NamedTuple
 
-from ddp_ppo.anomalies import Watch
-from ddp_ppo.config import describe_settings, load_config
-from tests.disco_golden import WEIGHTS
-from tests.process import ROOT, RUNNER, FolderTestCase, Program, free_port
+from ddp_ppo.config.settings import describe_settings, load_config
+from ddp_ppo.runs.anomalies import Watch
+from tests.support.disco_golden import WEIGHTS
+from tests.support.process import ROOT, RUNNER, FolderTestCase, Program, free_port
 
 DOCS = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]
 LIMIT_SECONDS = 250.0
@@ -58,7 +58,7 @@ NEEDS = {
 }
 # Written before a document's commands: what a reader would have.
 GIVEN = {
-    "my_module.py": "import gymnasium\nfrom tests.fixtures import Echo\n\n"
+    "my_module.py": "import gymnasium\nfrom tests.support.fixtures import Echo\n\n"
     'gymnasium.register("MyEnv-v0", Echo, max_episode_steps=20)\n',
     "my_task.yaml": f"inherits: {ROOT}/configs/base.yaml\n",
 }

@@ -9,14 +9,14 @@ from pathlib import Path
 import numpy as np
 import torch
 
-from ddp_ppo.checkpoint import find_checkpoint, load_model
-from ddp_ppo.config import ConfigError, load_config
-from ddp_ppo.envs import make_batch_env
-from ddp_ppo.episodes import evaluation_seeds, run_block
-from ddp_ppo.numpy_policy import NumpyPolicy
+from ddp_ppo.config.settings import ConfigError, load_config
+from ddp_ppo.envs.build import make_batch_env
+from ddp_ppo.policies.numpy_policy import NumpyPolicy
+from ddp_ppo.runs.checkpoint import find_checkpoint, load_model
+from ddp_ppo.sampling.episodes import evaluation_seeds, run_block
 from tests.long.mounts import can_mount
-from tests.process import FIXTURE, ROOT, TINY, FolderTestCase, Program, files_in, read_csv, succeeded
-from tests.test_trainer import load, numbers, tensors
+from tests.support.process import FIXTURE, ROOT, TINY, FolderTestCase, Program, files_in, read_csv, succeeded
+from tests.training.test_trainer import load, numbers, tensors
 
 MOUNTS = ROOT / "tests" / "long" / "mounts.py"
 LIMITED = (
@@ -28,7 +28,7 @@ LIMITED = (
 
 def own(name, text=FIXTURE):
     """A configuration of one actor in an environment of tests/long."""
-    return text.replace("tests.fixtures:Count", f"tests.long.environments:{name}").replace(
+    return text.replace("tests.support.fixtures:Count", f"tests.long.environments:{name}").replace(
         "num_actors: 2", "num_actors: 1"
     )
 
@@ -124,23 +124,23 @@ class UnusualEnvironmentsTest(FolderTestCase):
         self.assertEqual(rows[-1]["eval/return_mean"], "5")  # 5 steps, each with the action -1
 
     def test_an_environment_of_the_current_folder_trains_and_is_evaluated(self):  # O-41
-        lines = ["import gymnasium", "from tests.fixtures import Count", "class Own(Count): pass"]
+        lines = ["import gymnasium", "from tests.support.fixtures import Count", "class Own(Count): pass"]
         lines += ["gymnasium.register('Own-v0', entry_point='own_envs:Own', kwargs={'length': 7})"]
         (self.work / "own_envs.py").write_text("\n".join(lines * 2))  # it registers twice
-        ended = self.train(self.config("module", FIXTURE.replace("tests.fixtures:Count", "own_envs:Own")))
+        ended = self.train(self.config("module", FIXTURE.replace("tests.support.fixtures:Count", "own_envs:Own")))
         rows = read_csv(self.run_folder(pattern="module-*") / "metrics.csv")
         self.assertEqual((rows[-1]["eval/length_mean"], rows[-1]["rollout/episode_length_mean"]), ("7", "7"))
         self.assertLessEqual(ended.err.count("UserWarning"), 1)  # once, not in every actor
 
     def test_a_folder_that_an_environment_leaves_and_a_thread_that_it_starts_do_not_matter(self):
-        text = FIXTURE.replace("tests.fixtures:Count", "tests.fixtures:Unwell")
+        text = FIXTURE.replace("tests.support.fixtures:Count", "tests.support.fixtures:Unwell")
         for how in ("move", "thread"):
             with self.subTest(how):
                 self.train(self.config(how, text), f"env_kwargs={{how: {how}}}", "total_env_steps=64")
                 self.assertTrue((self.run_folder(pattern=f"{how}-*") / "metrics.csv").exists())
 
     def test_absurd_forces_end_in_finite_files(self):  # O-25
-        text = FIXTURE.replace("tests.fixtures:Count", "tests.long.mujoco_environments:WildAnt")
+        text = FIXTURE.replace("tests.support.fixtures:Count", "tests.long.mujoco_environments:WildAnt")
         words = ("max_episode_steps=60", "total_env_steps=384", "num_actors=1", "eval_interval=0")
         ended = self.start(self.config("wild", text), *words).end()
         self.assertIn(ended.code, (0, 1))

@@ -10,7 +10,7 @@ import subprocess
 import sys
 import unittest
 
-from tests.process import LIMIT_SECONDS, ROOT, TINY, FolderTestCase, Program, free_port
+from tests.support.process import LIMIT_SECONDS, ROOT, TINY, FolderTestCase, Program, free_port
 
 SLURM = ROOT / "scripts" / "slurm"
 # What the scripts ask of Slurm, in the folder `log`: srun runs the command once for each node, scancel signals these.

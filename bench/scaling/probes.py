@@ -36,16 +36,16 @@ _NUM_ROUNDS = 30
 
 def prepared(*words: str) -> Any:
     """The plan of one learner on the CPU with these settings."""
-    from ddp_ppo.config import load_config
-    from ddp_ppo.plan import prepare
+    from ddp_ppo.config.settings import load_config
+    from ddp_ppo.training.plan import prepare
 
     return prepare(load_config(CONFIG, ["device=cpu", *words]), environ={})
 
 
 def shared_block(plan: Any) -> Any:
     """The shared memory of a learner before its first round: random parameters, no statistics."""
-    from ddp_ppo.networks import initial_parameters
-    from ddp_ppo.rollout import SharedBlock
+    from ddp_ppo.policies.network import initial_parameters
+    from ddp_ppo.sampling.shared_memory import SharedBlock
 
     block = SharedBlock(plan.block_shapes)
     block.arrays["parameters"][:] = initial_parameters(plan.network, np.random.default_rng(0), -0.5)
@@ -61,10 +61,10 @@ def actor_step(envs_per_actor: int) -> dict[str, float]:
     """
     import gymnasium
 
-    from ddp_ppo.actor import Actor
-    from ddp_ppo.mujoco_physics import BatchPhysics
-    from ddp_ppo.numpy_policy import NumpyPolicy
-    from ddp_ppo.sampler import actor_jobs
+    from ddp_ppo.envs.mujoco.physics import BatchPhysics
+    from ddp_ppo.policies.numpy_policy import NumpyPolicy
+    from ddp_ppo.sampling.actor import Actor
+    from ddp_ppo.training.sampler import actor_jobs
 
     plan = prepared("num_actors=1", f"envs_per_actor={envs_per_actor}", f"rollout_length={_NUM_STEPS}")
     block = shared_block(plan)
@@ -100,13 +100,13 @@ def learner_side(num_actors: int) -> dict[str, float]:
     """CPU seconds of a learner in a round for its actors: commands, answers, merged statistics; memory of an actor."""
     from torch import device
 
-    from ddp_ppo.actor_pool import ActorPool
-    from ddp_ppo.distributed import Learners
-    from ddp_ppo.moments import empty_rms_state
-    from ddp_ppo.ppo import PPO, fresh
-    from ddp_ppo.rollout import Rollout
-    from ddp_ppo.sampler import actor_jobs
-    from ddp_ppo.sync import Statistics, exchange
+    from ddp_ppo.distributed.group import Learners
+    from ddp_ppo.learners.ppo.learner import PPO, fresh
+    from ddp_ppo.maths.moments import empty_rms_state
+    from ddp_ppo.sampling.actor_pool import ActorPool
+    from ddp_ppo.sampling.rollout import Rollout
+    from ddp_ppo.training.sampler import actor_jobs
+    from ddp_ppo.training.sync import Statistics, exchange
 
     plan = prepared(f"num_actors={num_actors}", "rollout_length=16", "learner_threads=1", "num_epochs=1")
     block = shared_block(plan)
@@ -150,8 +150,8 @@ def own_bytes(pid: int | None) -> int:
 
 def rows_of_learners(num_learners: int, num_metrics: int) -> dict[str, float]:
     """Seconds that a learner needs for the rows of all: metrics averaged, two statistics merged."""
-    from ddp_ppo.distributed import average_metrics
-    from ddp_ppo.moments import RmsState, merge_rms_states
+    from ddp_ppo.distributed.group import average_metrics
+    from ddp_ppo.maths.moments import RmsState, merge_rms_states
 
     def state(size: int) -> RmsState:
         return {"mean": np.zeros(size), "var": np.ones(size), "count": 1.0}
@@ -175,7 +175,7 @@ def network_sizes() -> dict[str, int]:
 
 def publishing(num_floats: int) -> dict[str, float]:
     """Seconds to publish a parameter vector (checked, and copied to shared memory), and those of its checksum."""
-    from ddp_ppo.rollout import SharedBlock
+    from ddp_ppo.sampling.shared_memory import SharedBlock
 
     block = SharedBlock({"parameters": ("float32", (num_floats,))})
     source = np.random.default_rng(0).standard_normal(num_floats, np.float32)
@@ -209,9 +209,9 @@ def collectives(num_floats: Sequence[int]) -> list[dict[str, float]]:
     """Seconds of averaging and of broadcasting a vector, for each size; called in every process of torchrun."""
     import torch
 
-    from ddp_ppo.config import load_config
-    from ddp_ppo.distributed import Learners
-    from ddp_ppo.topology import resolve_training_topology
+    from ddp_ppo.config.settings import load_config
+    from ddp_ppo.distributed.group import Learners
+    from ddp_ppo.distributed.topology import resolve_training_topology
 
     world_size = os.environ["WORLD_SIZE"]
     config = load_config(CONFIG, ["device=cpu", f"num_gpus={world_size}", f"num_actors={world_size}"])
@@ -233,7 +233,7 @@ def collectives(num_floats: Sequence[int]) -> list[dict[str, float]]:
 
 
 if __name__ == "__main__":
-    from ddp_ppo.processes import die_with_parent
+    from ddp_ppo.processes.lifetime import die_with_parent
 
     die_with_parent()
     if measured := collectives(NUM_FLOATS):

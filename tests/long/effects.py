@@ -7,14 +7,14 @@ from pathlib import Path
 
 import torch
 
-from ddp_ppo.config import describe_settings
+from ddp_ppo.config.settings import describe_settings
 from tests.long.report import SKIPPED, Row, newest_run, start, verdict
-from tests.process import read_csv
-from tests.test_trainer import load
+from tests.support.process import read_csv
+from tests.training.test_trainer import load
 
 # A Box action that is the reward, episodes of 5 steps; 4 rounds of 64 samples, so that no update is too short to show.
 CONFIG = """
-env_id: tests.fixtures:Echo-v0
+env_id: tests.support.fixtures:Echo-v0
 env_kwargs: {length: 5}
 num_actors: 2
 envs_per_actor: 2
@@ -31,7 +31,7 @@ run_name: a
 """
 # Settings that steer what is learnt: the parameters at the end must differ.
 LEARNING = {
-    "env_id": "tests.fixtures:Dice-v0",
+    "env_id": "tests.support.fixtures:Dice-v0",
     "env_kwargs": "{length: 7}",
     "max_episode_steps": "3",
     "seed": "2",

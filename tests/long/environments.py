@@ -1,4 +1,4 @@
-"""Environments that misbehave or take their time, for the fault checks; those of tests/fixtures.py come with them.
+"""Environments that misbehave or take their time, for the fault checks; those of fixtures.py come with them.
 
 Registered as `tests.long.environments:Slow-v0` and so on. An environment knows its learner by torchrun's RANK, which
 actors inherit. Torch-free, and free of MuJoCo (see mujoco_environments.py).
@@ -15,7 +15,7 @@ import numpy as np
 from gymnasium.envs.classic_control.cartpole import CartPoleEnv
 from gymnasium.spaces import Box, Discrete
 
-from tests.fixtures import Count, Misbehaving, column
+from tests.support.fixtures import Count, Misbehaving, column
 
 RANK = int(os.environ.get("RANK", "0"))
 

@@ -19,10 +19,10 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from ddp_ppo.__main__ import main
-from ddp_ppo.config import _LARGEST, Setting, describe_settings
-from ddp_ppo.yaml_text import to_yaml
+from ddp_ppo.config.settings import _LARGEST, Setting, describe_settings
+from ddp_ppo.config.yaml_text import to_yaml
 from tests.long.report import Row, start, verdict
-from tests.process import files_in
+from tests.support.process import files_in
 
 STARTING = {"subprocess.Popen", "os.fork", "os.forkpty", "os.posix_spawn", "os.exec"}
 NUM_PROCESSES = 12  # mistakes of each kind that a process of their own is started for

@@ -10,14 +10,14 @@ from contextlib import suppress
 from pathlib import Path
 
 from tests.long.report import Row, newest_run, start, verdict
-from tests.process import read_csv
+from tests.support.process import read_csv
 
 ROUNDS = 500
 STEPS = 400  # of a round: 2 actors x 4 environments x 50
 SETTLED = 20  # rounds after which everything has been loaded
 MAX_MEGABYTES = 50.0
 CONFIG = f"""
-env_id: tests.fixtures:Count-v0
+env_id: tests.support.fixtures:Count-v0
 env_kwargs: {{length: 1}}
 num_actors: 2
 envs_per_actor: 4

@@ -10,10 +10,10 @@ from collections.abc import Iterator
 from contextlib import suppress
 from pathlib import Path
 
-from ddp_ppo.checkpoint import find_checkpoint
+from ddp_ppo.runs.checkpoint import find_checkpoint
 from tests.long.report import Row, newest_run, start, verdict
-from tests.process import files_in, read_csv, without_times
-from tests.test_trainer import differences, last_checkpoint
+from tests.support.process import files_in, read_csv, without_times
+from tests.training.test_trainer import differences, last_checkpoint
 
 NUM_KILLS = 20
 ROUNDS = 12

@@ -1,0 +1,216 @@
+"""Whether the loop runs: two rounds of training, what they wrote, the policy played again and exported, and the speed.
+
+It says nothing of how well the policy does. Everything is written to the trial's temporary folder.
+
+Shapes: T steps, K environments, P parameters.
+"""
+
+from __future__ import annotations
+
+import csv
+import math
+import os
+from collections.abc import Mapping
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from ddp_ppo.check import bench
+from ddp_ppo.check.trial import Report, SkipStage, StageError, Trajectory, Trial, record, require_equal, reset
+from ddp_ppo.config.settings import Config
+from ddp_ppo.distributed.group import CollectiveError
+from ddp_ppo.export import export
+from ddp_ppo.learners.registry import LEARNERS
+from ddp_ppo.maths.seeding import seed_global_generators
+from ddp_ppo.runs.checkpoint import find_checkpoint, load_model, save_checkpoint
+from ddp_ppo.runs.metrics import Console
+from ddp_ppo.runs.model import Model, acting_policy
+from ddp_ppo.runs.model import load_model as read_model
+from ddp_ppo.sampling.actor_pool import ActorError
+from ddp_ppo.sampling.finite import NonFiniteError
+from ddp_ppo.training.plan import prepare
+from ddp_ppo.training.sync import ConsistencyError
+from ddp_ppo.training.trainer import train
+
+_RUN_NAME = "check"
+_SMALLEST_CHANGE = 1e-8  # of a parameter in two rounds; Adam moves each by about learning_rate a step
+_REPLAY_STEPS = 200
+_REPLAY_SEED = 5
+_LONGEST_BENCH_SECONDS = 30.0
+# Of a round's metrics these are always there, and so is all that a learner measures, but for what may not exist.
+_REQUIRED = (
+    *("round", "env_steps", "buffer_size", "rollout/episodes", "train/learning_rate", "train/gradient_steps"),
+    *(f"time/{name}" for name in ("steps_per_second", "sample_seconds", "train_seconds", "round_seconds")),
+)
+_MAY_BE_EMPTY = ("train/action_std", "train/explained_variance")  # discrete actions; returns that are all equal
+_SHOWN = ("policy_loss", "value_loss", "loss", "entropy", "approx_kl", "grad_norm")
+
+
+def _one_learner(config: Config) -> Config:
+    return replace(config, num_gpus=1, actors_per_gpu=None, num_actors=config.actors_per_learner)
+
+
+def _num_rounds(config: Config) -> int:
+    """So many that two of them train."""
+    return 1 + LEARNERS[config.learner].first_round(config, config.envs_per_learner)
+
+
+def _trained(trial: Trial) -> Config:
+    """The configuration of these rounds."""
+    config = _one_learner(trial.plan.config)
+    return replace(
+        config,
+        total_env_steps=_num_rounds(config) * config.transitions_per_round(1),
+        eval_interval=0,
+        eval_episodes=1,
+        output_dir=str(trial.folder),
+        metrics_path=None,
+        resume=None,
+        run_name=_RUN_NAME,
+    )
+
+
+def _run_folder(trial: Trial) -> Path:
+    return trial.folder / f"{trial.plan.config.name}-{_RUN_NAME}"
+
+
+def check_training(trial: Trial, report: Report) -> None:
+    """Two rounds that train and an evaluation, with one learner and its actors, as a run would take them."""
+    config = _trained(trial)
+    with open(os.devnull, "w") as silence:
+        try:
+            result = train(config, environ=trial.environ, console=Console(silence))
+        except (ActorError, CollectiveError, ConsistencyError, NonFiniteError) as error:
+            raise StageError(str(error).splitlines()[0]) from error
+    if result.stop_signal is not None:
+        raise KeyboardInterrupt
+    rows = _metrics(trial)
+    report.figures["rounds"] = f"{len(rows)} of {config.transitions_per_round(1):,} transitions"
+    report.faults += [fault for row in rows for fault in row_faults(row)]
+    for name in (f"train/{name}" for name in _SHOWN if f"train/{name}" in rows[0]):
+        report.figures[name] = " -> ".join(f"{row[name]:.4g}" for row in rows[-2:])
+    _, content, _ = find_checkpoint(_run_folder(trial))
+    trained = content["ranks"][0]["learner"][trial.plan.kind.trained]
+    start = prepare(config, environ=trial.environ).starting_point().parameters
+    change = float(np.abs(trained - start).max())
+    report.figures["largest change of a parameter"] = f"{change:.3g}"
+    if not (np.isfinite(trained).all() and np.isfinite(content["obs_rms_state"]["var"]).all()):
+        report.faults.append("a parameter or a statistic of the observations is not finite")
+    if change < _SMALLEST_CHANGE:
+        report.faults.append("no parameter has changed to speak of: look at learning_rate and at the reward")
+    report.figures["evaluation"] = f"one episode: return {result.eval_return:.4g}"
+
+
+def _metrics(trial: Trial) -> list[dict[str, float]]:
+    """The rows of metrics.csv; NaN for an empty cell."""
+    with open(_run_folder(trial) / "metrics.csv", newline="") as file:
+        return [{name: float(cell or "nan") for name, cell in row.items()} for row in csv.DictReader(file)]
+
+
+def row_faults(row: Mapping[str, float]) -> list[str]:
+    """Metrics of a round that are missing, empty or not finite."""
+    has_trained = row.get("train/gradient_steps", 0) > 0
+    measured = {name for name in row if has_trained and name.startswith("train/")} - {*_MAY_BE_EMPTY}
+    wanted = {*_REQUIRED, *measured}
+    bad = [name for name in wanted if not math.isfinite(row.get(name, math.nan))]
+    bad += [name for name, value in row.items() if math.isinf(value) and name not in wanted]
+    return [f"round {row.get('round', 0):.0f}: no finite value of {name}" for name in sorted(bad)]
+
+
+def check_checkpoint(trial: Trial, report: Report) -> None:
+    """Reads what was written, compares it with the model, writes it again, and has a run find it to go on from."""
+    folder = _run_folder(trial)
+    path, content, _ = find_checkpoint(folder)
+    _, _, parameters, _, _ = load_model(folder / "model.pt")
+    saved = content["ranks"][0]["learner"]["parameters"]
+    report.figures["file"] = f"{path.name}, {path.stat().st_size / 1024:.0f} KiB"
+    report.figures["after"] = f"{content['round']} rounds, {content['env_steps']:,} environment steps"
+    num_rounds = len(_metrics(trial))
+    if content["round"] != num_rounds:
+        report.faults.append(f"the checkpoint is of round {content['round']}, the run had {num_rounds}")
+    if not np.array_equal(saved, parameters):
+        report.faults.append("the parameters of the checkpoint and of the model file of the same round differ")
+    state = {name: value for name, value in content.items() if name not in ("format", "round")}
+    again = find_checkpoint(save_checkpoint(trial.folder / "again", content["round"], state, 1))[1]
+    different = [name for name in content if not _is_equal(content[name], again.get(name))]
+    report.figures["written and read again"] = "equal to the last bit" if not different else "different"
+    report.faults += [f"{name} is not equal after it was written and read again" for name in different]
+    prepare(replace(_trained(trial), init_from=None, resume=str(folder)), environ=trial.environ)
+
+
+def _is_equal(a: Any, b: Any) -> bool:
+    """Whether two trees of arrays and plain values are equal to the last bit; NaN equals NaN."""
+    if isinstance(a, dict):
+        return isinstance(b, dict) and a.keys() == b.keys() and all(_is_equal(a[key], b[key]) for key in a)
+    if isinstance(a, list):
+        return isinstance(b, list) and len(a) == len(b) and all(map(_is_equal, a, b))
+    if isinstance(a, np.ndarray):
+        return isinstance(b, np.ndarray) and a.dtype == b.dtype and a.tobytes() == b.tobytes()
+    return bool(a == b) or (a != a and b != b)
+
+
+def check_replay(trial: Trial, report: Report) -> None:
+    """The policy of the model file acts without noise; its actions, given to a new environment, lead the same way."""
+    model = read_model(_run_folder(trial), "current")
+    acted, actions = _act(trial, model)
+    if trial.env.action_kind == "box":
+        used = np.abs(actions).max()
+        report.figures["largest action"] = f"{used:.4g}"
+    report.figures["steps"] = len(actions)
+    report.figures["return"] = f"{float(acted.reward.sum()):.4g}"
+    seed_global_generators(_REPLAY_SEED)
+    with trial.envs(1) as env:
+        replayed = record(env, reset(env, [_REPLAY_SEED]), actions)
+    require_equal(report, "replayed", (acted, replayed), "the same actions lead elsewhere")
+
+
+def _act(trial: Trial, model: Model) -> tuple[Trajectory, Any]:
+    """What the policy does in one environment, and its actions [T, 1, A] or [T, 1]."""
+    policy = acting_policy(model, 1)
+    seed_global_generators(_REPLAY_SEED)
+    parts, actions = [], []
+    with trial.envs(1) as env:
+        obs = reset(env, [_REPLAY_SEED])
+        for _ in range(_REPLAY_STEPS):
+            actions.append(policy.mode(obs).copy()[None])
+            parts.append(record(env, obs, actions[-1]))
+            obs = parts[-1].obs[-1]
+    return Trajectory.joined(parts), np.concatenate(actions)
+
+
+def check_export(trial: Trial, report: Report) -> None:
+    """Exports the model and compares every file with the policy."""
+    if not export.has_extra():
+        raise SkipStage("onnx and onnxruntime are missing: pip install 'ddp_ppo[export]'")
+    exported = export.export(_run_folder(trial), trial.folder / "export")
+    for parity in exported.parities:
+        text = f"largest error {parity.obs_error:.1e}, along an episode {parity.episode_error:.1e}"
+        report.figures[parity.name] = text
+        if not parity.has_passed:
+            report.faults.append(f"{parity.name} does not act as the policy does: {text}")
+
+
+def check_throughput(trial: Trial, report: Report) -> None:
+    """Steps per second of a few more rounds, or the second round's where they are slow; what the run takes here."""
+    config, last = trial.plan.config, _metrics(trial)[-1]
+    sample, update = last["time/sample_seconds"], last["time/train_seconds"]
+    own_seconds = last["time/round_seconds"] - last["time/record_seconds"]  # without the evaluation
+    speed = config.transitions_per_round(1) / own_seconds
+    if _num_rounds(config) == 2 and bench.NUM_ROUNDS * last["time/round_seconds"] < _LONGEST_BENCH_SECONDS:
+        one = _one_learner(config)
+        own = bench.Candidate(one.num_actors, one.envs_per_actor, one.rollout_length)
+        measured = bench.measure(one, own, trial.environ, str(trial.folder))
+        speed, sample, update = measured.steps_per_second, measured.sample_seconds, measured.train_seconds
+    report.figures["steps per second"] = f"{speed:,.0f}" + (" (one learner)" if config.num_gpus > 1 else "")
+    report.figures["round"] = f"{1000 * sample:.0f} ms sampling, {1000 * update:.0f} ms training"
+    learners = trial.plan.topology.num_learners
+    seconds = trial.plan.num_rounds * config.transitions_per_round(learners) / (speed * learners)
+    report.figures["whole run"] = f"{config.total_env_steps:,} steps in about {_duration(seconds)}, evaluation aside"
+
+
+def _duration(seconds: float) -> str:
+    if seconds < 120:
+        return f"{seconds:.0f} s"
+    return f"{seconds / 60:.0f} min" if seconds < 7200 else f"{seconds / 3600:.1f} h"

@@ -1,0 +1,259 @@
+"""What the stages of `ddp-ppo check` share: what is checked, what a stage has found, and trajectories to compare.
+
+Shapes: T steps, K environments, D observation size, A action size.
+"""
+
+from __future__ import annotations
+
+import traceback
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from functools import cached_property
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ddp_ppo.config.settings import env_ids
+from ddp_ppo.envs.build import make_batch_env, own_class_path
+from ddp_ppo.envs.columns import Interface, describe_interface
+from ddp_ppo.envs.gymnasium_env import build_env
+from ddp_ppo.errors import FAULTS, EnvError, describe_cause
+from ddp_ppo.protocols import BatchEnv, BoolArray, EnvSpec, FloatArray
+from ddp_ppo.training.plan import Plan
+
+ROUNDING = 1e-5  # differences up to here come from the order of sums
+
+
+class StageError(Exception):
+    """A stage cannot go on, and neither can those after it; what was found, where, and what to do."""
+
+
+class SkipStage(Exception):
+    """A stage does not apply, or lacks an optional package; the message says which."""
+
+
+@dataclass
+class Report:
+    """What one stage has found.
+
+    Attributes:
+        figures: single values by name.
+        tables: rows of equal keys by name.
+        notes: remarks that are no fault.
+        faults: each of them makes the stage fail.
+    """
+
+    figures: dict[str, Any] = field(default_factory=dict)
+    tables: dict[str, list[dict[str, Any]]] = field(default_factory=dict)
+    notes: list[str] = field(default_factory=list)
+    faults: list[str] = field(default_factory=list)
+
+
+@dataclass(frozen=True)
+class Trial:
+    """What is checked, and a temporary folder for what it writes."""
+
+    plan: Plan
+    environ: Mapping[str, str]
+    folder: Path
+
+    @property
+    def env(self) -> EnvSpec:
+        """The environment's description."""
+        return self.plan.env
+
+    @property
+    def env_id(self) -> str:
+        """What is looked at; of several tasks the first."""
+        return env_ids(self.plan.config.env_id)[0]
+
+    @property
+    def own_class(self) -> str | None:
+        """The user's own vectorised class; None for a Gymnasium environment."""
+        return own_class_path(self.env_id, self.plan.config.env_backend)
+
+    @cached_property
+    def interface(self) -> Interface:
+        """Names and units of the columns."""
+        return describe_interface(self.plan.config.env_arguments)
+
+    @contextmanager
+    def envs(self, num_envs: int, **changed: Any) -> Iterator[BatchEnv]:
+        """K of its environments, closed in the end."""
+        arguments = self.plan.config.env_arguments | {"env_id": self.env_id} | changed
+        env = make_batch_env(num_envs=num_envs, **arguments)
+        try:
+            yield env
+        finally:
+            call("close", env.close)
+
+    @contextmanager
+    def gymnasium_env(self) -> Iterator[Any]:
+        """One environment of Gymnasium, before it is made an array."""
+        config = self.plan.config
+        clock = config.remove_profiler_clock
+        env, _ = build_env(self.env_id, config.env_kwargs, config.max_episode_steps, clock)
+        try:
+            yield env
+        finally:
+            call("close", env.close)
+
+
+class Trajectory(NamedTuple):
+    """What came of T actions for each of K environments."""
+
+    obs: FloatArray  # [T + 1, K, D] as a policy sees it: after an episode's end the next one's first
+    reached: FloatArray  # [T, K, D] what each step led to: at an episode's end its last observation
+    reward: NDArray[np.float64]  # [T, K]
+    terminated: BoolArray  # [T, K]
+    truncated: BoolArray  # [T, K]
+    terms: dict[str, NDArray[np.float64]]  # [T, K] named parts of the reward
+
+    @property
+    def ended(self) -> BoolArray:
+        """[T, K] whether an episode ended."""
+        return self.terminated | self.truncated
+
+    @staticmethod
+    def joined(parts: Sequence[Trajectory]) -> Trajectory:
+        """One trajectory of its parts in order."""
+        names = [name for name in parts[0].terms if all(name in part.terms for part in parts)]
+        arrays = {
+            name: np.concatenate([getattr(part, name) for part in parts])
+            for name in ("reached", "reward", "terminated", "truncated")
+        }
+        obs = np.concatenate([parts[0].obs[:1], *(part.obs[1:] for part in parts)])
+        terms = {name: np.concatenate([part.terms[name] for part in parts]) for name in names}
+        return Trajectory(obs, terms=terms, **arrays)
+
+
+def call(where: str, function: Callable[..., Any], *args: Any, **kwargs: Any) -> Any:
+    """Calls what belongs to the user; StageError with the place in their code where it raises."""
+    try:
+        return function(*args, **kwargs)
+    except EnvError as error:
+        raise StageError(f"{error}{_origin(error)}") from error
+    except FAULTS as error:
+        raise StageError(f"{where}: {describe_cause(error)}{_origin(error)}") from error
+
+
+def _origin(error: BaseException) -> str:
+    """The line of code that raised."""
+    while error.__cause__ is not None:
+        error = error.__cause__
+    frames = traceback.extract_tb(error.__traceback__)
+    return f" ({frames[-1].filename}:{frames[-1].lineno})" if frames else ""
+
+
+def record(env: BatchEnv, obs: FloatArray, actions: NDArray[Any]) -> Trajectory:
+    """Steps K environments, which observe obs [K, D] now, through actions [T, K, A] or [T, K].
+
+    Raises:
+        StageError: a step raised, or something is not finite.
+    """
+    _require_finite(obs, None, "after the reset")
+    seen, reached, rewards, ends, terms = [obs.copy()], [], [], [], []
+    for step, action in enumerate(actions, 1):
+        result = call(f"step {step}", env.step, action)
+        ended = result.terminated | result.truncated
+        last = np.where(ended[:, None], result.final_obs, result.obs)
+        _require_finite(last, result.reward, f"after step {step}")
+        _require_finite(result.obs, None, f"after the reset in step {step}")
+        seen.append(result.obs.copy())
+        reached.append(last)
+        rewards.append(result.reward.copy())
+        ends.append((result.terminated.copy(), result.truncated.copy()))
+        terms.append({name: values.copy() for name, values in call("reward_terms", env.reward_terms).items()})
+    names = [name for name in terms[0] if all(name in each for each in terms)] if terms else []
+    return Trajectory(
+        np.array(seen),
+        np.array(reached).reshape(-1, *obs.shape),
+        np.array(rewards).reshape(-1, len(obs)),
+        np.array([terminated for terminated, _ in ends], bool).reshape(-1, len(obs)),
+        np.array([truncated for _, truncated in ends], bool).reshape(-1, len(obs)),
+        {name: np.array([each[name] for each in terms]) for name in names},
+    )
+
+
+def _require_finite(obs: FloatArray, reward: NDArray[np.float64] | None, when: str) -> None:
+    for name, values in (("observation", obs), ("reward", reward)):
+        if values is not None and not np.isfinite(values).all():
+            index = tuple(np.argwhere(~np.isfinite(values))[0].tolist())
+            column = f", column {index[1]}" if len(index) > 1 else ""
+            raise StageError(f"{name} of environment {index[0]} is {values[index]} {when}{column}")
+
+
+def reset(env: BatchEnv, seeds: list[int]) -> FloatArray:
+    """The first observations [K, D], as the environment's own array."""
+    obs: FloatArray = call("reset", env.reset, seeds)
+    return obs
+
+
+def bounds(env: EnvSpec) -> tuple[FloatArray, FloatArray]:
+    """Bounds [A] of a Box action to draw from: an infinite one is replaced by one that is 1 or 2 away."""
+    low, high = np.array(env.action_low), np.array(env.action_high)
+    low = np.where(np.isfinite(low), low, np.where(np.isfinite(high), np.minimum(high, 0), 0) - 1)
+    high = np.where(np.isfinite(high), high, np.maximum(low, 0) + 1)
+    return low.astype(np.float32), high.astype(np.float32)
+
+
+def random_actions(env: EnvSpec, num_steps: int, num_envs: int, *, seed: int = 0) -> NDArray[Any]:
+    """Uniform actions float32 [T, K, A] or int64 [T, K]."""
+    generator = np.random.default_rng(seed)
+    if env.action_kind == "discrete":
+        return generator.integers(env.action_size, size=(num_steps, num_envs))
+    low, high = bounds(env)
+    drawn = generator.uniform(low, high, (num_steps, num_envs, env.action_size)).astype(np.float32)
+    return np.clip(drawn, low, high)
+
+
+def no_action(env: EnvSpec) -> NDArray[Any]:
+    """The action [A] nearest to 0, or choice 0 of a discrete one as an array of shape ()."""
+    if env.action_kind == "discrete":
+        return np.array(0)
+    low, high = bounds(env)
+    return np.clip(np.zeros(env.action_size, np.float32), low, high)
+
+
+def repeat(action: NDArray[Any], num_steps: int, num_envs: int) -> NDArray[Any]:
+    """The same action in every step of every environment."""
+    return np.tile(action, (num_steps, num_envs, *[1] * action.ndim))
+
+
+def spread(values: Any) -> str:
+    """Smallest, mean and largest."""
+    array = np.asarray(values)
+    low, mean, high = array.min(), array.mean(), array.max()
+    return f"{low:.4g}" if low == high else f"{low:.4g} .. {high:.4g} (mean {mean:.4g})"
+
+
+def difference(a: Trajectory, b: Trajectory) -> tuple[float, str]:
+    """The largest difference of two trajectories, inf where episodes end differently, and where the first one is."""
+    differs = [(a.obs[0] != b.obs[0]).any()]
+    differs += [
+        any((getattr(a, name)[step] != getattr(b, name)[step]).any() for name in ("reached", "reward", "ended"))
+        or bool((a.obs[step + 1] != b.obs[step + 1]).any())
+        for step in range(len(a.reward))
+    ]
+    if not any(differs):
+        return 0.0, ""
+    first = differs.index(True)
+    where = f"step {first}" if first else "the reset"
+    if (a.ended != b.ended).any():
+        return np.inf, where
+    pairs = ((a.obs, b.obs), (a.reached, b.reached), (a.reward, b.reward))
+    return max(float(np.abs(x - y).max(initial=0.0)) for x, y in pairs), where
+
+
+def require_equal(report: Report, what: str, pair: tuple[Trajectory, Trajectory], complaint: str) -> bool:
+    """Notes how two trajectories compare, and a fault where they differ by more than rounding; whether they do not."""
+    size, where = difference(*pair)
+    report.figures[what] = "equal to the last bit" if size == 0 else f"up to {size:.2g} apart, first in {where}"
+    if size > ROUNDING:
+        report.faults.append(f"{complaint}; the first difference is in {where}")
+    elif size:
+        report.notes.append(f"{what}: equal up to rounding only")
+    return size <= ROUNDING

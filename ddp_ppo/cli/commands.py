@@ -1,0 +1,318 @@
+"""What each command of the command line does: reads, works, prints, writes, and names the next useful command.
+
+Every function takes the parsed words and returns the exit status; the errors that it raises become one line in
+`__main__`. The top level imports nothing but the standard library: actors import the command line again.
+"""
+
+from __future__ import annotations
+
+import argparse
+import contextlib
+import json
+import os
+import shlex
+import sys
+from collections.abc import Iterator
+from functools import partial
+from pathlib import Path
+from typing import Any, NoReturn
+
+_BLAS_THREADS = ("OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS")
+EXIT_USER_ERROR = 2
+EXIT_FAILURE = 1
+
+
+def run_evaluation(options: argparse.Namespace) -> int:
+    """Runs episodes with fixed seeds, of several models side by side."""
+    _use_one_thread()
+    from ddp_ppo.evaluation.evaluate import Actions, evaluate, evaluation_text, own_seeds, write_csv
+    from ddp_ppo.runs.model import load_model, run_folder_of, with_tasks
+
+    _require_writable_json(options)
+    models = [one for path in options.models for one in with_tasks(load_model(path))]
+    table = options.csv or run_folder_of(models[0].path) / "evaluation.csv"
+    _require_writable("--csv", table)
+    seeds = own_seeds(models[0], options.seed, options.episodes)
+    kinds: tuple[Actions, ...] = ("deterministic", "stochastic") if options.stochastic else ("deterministic",)
+    evaluations = [evaluate(model, seeds, actions=kind) for model in models for kind in kinds]
+    print(evaluation_text(evaluations))
+    with _writing("--csv", table):
+        write_csv(table, evaluations)
+    _write_json(options, {"seeds": seeds, "evaluations": [one.summary for one in evaluations]})
+    print(f"episodes       {table}\nlook at it     ddp-ppo play {shlex.quote(options.models[0])}")
+    return 0
+
+
+def run_episodes(options: argparse.Namespace) -> int:
+    """Runs episodes and keeps them."""
+    _use_one_thread()
+    from ddp_ppo.evaluation.play import Wanted, default_folder, play, play_text, task_folder, tasks_of
+    from ddp_ppo.evaluation.rendering import has_display
+    from ddp_ppo.runs.model import load_model
+    from ddp_ppo.sampling.episodes import ENDLESS_STEPS
+
+    _require_writable_json(options)
+    model = load_model(options.model)
+    wanted = Wanted(
+        num_episodes=options.episodes,
+        seed=options.seed,
+        num_steps=options.steps or ENDLESS_STEPS,
+        max_fps=options.fps,
+        actions=options.actions,
+        is_live=options.out is None and has_display(),
+    )
+    summaries = []
+    folder = options.out or default_folder(model)
+    say = partial(print, flush=True)
+    for task in tasks_of(model, wanted):
+        say(f"{task.name} in {task.env.env_id}")
+        for played in play(task, folder if task is model else task_folder(folder, task), wanted, say=say):
+            say(play_text(played))
+            summaries.append(played.summary)
+    _write_json(options, {"model": model.name, "path": str(model.path), "episodes": summaries})
+    if (Path(options.model) / "metrics.csv").exists():
+        print(f"in its report  ddp-ppo report {shlex.quote(options.model)}")
+    print(f"export it      ddp-ppo export {shlex.quote(options.model)}")
+    return 0
+
+
+def run_export(options: argparse.Namespace) -> int:
+    """Writes a policy for other programs."""
+    _use_one_thread()
+    from ddp_ppo.export.export import export, export_text
+
+    _require_writable_json(options)
+    with _writing("--out", options.out or options.model):
+        exported = export(options.model, options.out)
+    print(export_text(exported))
+    _write_json(options, {"folder": str(exported.folder), **exported.document})
+    return 0 if exported.has_passed else EXIT_FAILURE
+
+
+def write_report_of(options: argparse.Namespace) -> int:
+    """Writes a run as one page."""
+    from ddp_ppo.report.report import REPORT_NAME, record, verdicts, write_report
+    from ddp_ppo.runs.reading import read_run
+    from ddp_ppo.text import entry
+
+    _require_writable_json(options)
+    run = read_run(options.folder)
+    out = options.out or run.path / REPORT_NAME
+    _require_writable("--out", out)
+    lines = {**verdicts(run), **record(run), "report": str(out)}
+    print("\n".join(entry(name, words, name_width=18) for name, words in lines.items()))
+    with _writing("--out", out):
+        write_report(run, out)
+    _write_json(options, lines)
+    print(f"{'compare it':18}ddp-ppo compare {shlex.quote(options.folder)} OTHER_RUN")
+    return 0
+
+
+def fetch_weights(options: argparse.Namespace) -> int:
+    """Downloads DiscoRL's published weights."""
+    from ddp_ppo.learners.disco.weights import ENVIRON_NAME, cache_path, download_weights
+
+    target = options.out or cache_path(os.environ)
+    download_weights(target)
+    words = [shlex.quote(f"{name}={target}") for name in ("disco_weights", ENVIRON_NAME)]
+    found = "found there" if not options.out else f"use them with {' or '.join(words)}"
+    print(f"{target}: complete; {found}")
+    return 0
+
+
+def run_comparison(options: argparse.Namespace) -> int:
+    """Sets runs side by side."""
+    _use_one_thread()
+    from ddp_ppo.report.compare import compare, comparison_text, document, require_matplotlib, write_page, write_png
+    from ddp_ppo.runs.reading import read_run
+
+    runs = [read_run(folder) for folder in options.folders]
+    out = options.out or runs[0].path.absolute().parent / "compare.html"
+    for option, file in (("--out", out), ("--png", options.png), ("--json", options.json)):
+        if file:
+            _require_writable(option, file)
+    if options.png:
+        require_matplotlib()
+    if options.against:
+        from ddp_ppo.report.sb3_run import add_sb3
+
+        runs = add_sb3(runs, options.ignore, print)
+    comparison = compare(runs, options.ignore)
+    print(comparison_text(comparison))
+    with _writing("--out", out):
+        write_page(comparison, out)
+    if options.png:
+        with _writing("--png", options.png):
+            write_png(comparison, options.png)
+    _write_json(options, document(comparison))
+    print(f"page           {out}\nlook at one    ddp-ppo report {shlex.quote(options.folders[0])}")
+    return 0
+
+
+def show_replay(options: argparse.Namespace) -> int:
+    """Drives environments to a value that was not finite again."""
+    from ddp_ppo.runs.evidence import replay_evidence
+
+    print(replay_evidence(Path(options.evidence)))
+    return 0
+
+
+def show_settings(options: argparse.Namespace) -> int:
+    """Lists every setting."""
+    from ddp_ppo.config.settings import settings_reference
+
+    print(settings_reference(), end="")
+    return 0
+
+
+def run_training(options: argparse.Namespace) -> int:
+    """Trains a configuration, with --nproc as torchrun."""
+    if options.nproc is not None:
+        _torchrun(options)
+    _use_one_thread()
+    from ddp_ppo.config.settings import load_config
+    from ddp_ppo.processes.lifetime import die_with_agent
+
+    if "TORCHELASTIC_RUN_ID" in os.environ:
+        # torchrun's workers outlive an agent that is killed; before torch, which takes 2 s to load
+        die_with_agent(os.environ)
+    _require_writable_json(options)
+    config = load_config(options.config, options.overrides)
+    from ddp_ppo.runs.metrics import Console
+    from ddp_ppo.training.trainer import train
+
+    result = train(config, environ=dict(os.environ))
+    if result.folder is None:
+        return 128 + result.stop_signal if result.stop_signal else 0
+    Console().say(_closing_words(result, config))
+    _write_json(options, {**vars(result), "folder": str(result.folder)})
+    return 128 + result.stop_signal if result.stop_signal else 0
+
+
+def _closing_words(result: Any, config: Any) -> str:
+    output = result.folder.parent
+    ending = "stopped by a signal" if result.stop_signal else "done"
+    lines = [f"{ending}: {result.rounds} rounds, {result.env_steps:,} environment steps"]
+    models = [output / f"model_{config.name}{which}.pt" for which in ("", "_best")]
+    if result.eval_return == result.eval_return:
+        best = f"{result.best_return:.1f}" if result.best_return == result.best_return else "not written"
+        lines[0] += f", evaluation return {result.eval_return:.1f} (best {best})"
+        lines.append(f"  models       {', '.join(str(path) for path in models if path.exists()) or 'none'}")
+        if config.solved_return is not None:
+            verdict = "reached" if result.best_return >= config.solved_return else "not reached"
+            lines.append(f"  standard     solved_return {config.solved_return:g}: {verdict}")
+    lines.append(f"  run folder   {result.folder}")
+    if (report := result.folder / "report.html").exists():
+        lines.append(f"  report       {report}")
+    if result.stop_signal:
+        lines.append(f"go on with     {shlex.quote(f'resume={result.folder}')}")
+    else:
+        lines.append(
+            f"look at it     tensorboard --logdir {shlex.quote(str(output))}  # start with its tab Custom Scalars"
+        )
+    return "\n".join(lines)
+
+
+def _torchrun(options: argparse.Namespace) -> NoReturn:
+    script = Path(__file__).resolve().parents[2] / "train.py"
+    target = [str(script)] if script.exists() else ["-m", "ddp_ppo", "train"]
+    words = ["--standalone", f"--nproc_per_node={options.nproc}", *target, options.config, *options.overrides]
+    os.execv(sys.executable, [sys.executable, "-m", "torch.distributed.run", *words])
+
+
+def show_plan(options: argparse.Namespace) -> int:
+    """Shows what a run would do."""
+    from ddp_ppo.config.settings import load_config
+    from ddp_ppo.training.plan import plan_lines, plan_text, prepare
+
+    _require_writable_json(options)
+    plan = prepare(load_config(options.config, options.overrides), environ=dict(os.environ))
+    if options.environments or options.keep:
+        return _show_scale_up(options, plan)
+    print(plan_text(plan))
+    _write_json(options, {**plan_lines(plan), "notes": list(plan.notes)})
+    print(f"check it       ddp-ppo check {shlex.join([options.config, *options.overrides])}")
+    return 0
+
+
+def _show_scale_up(options: argparse.Namespace, plan: Any) -> int:
+    from ddp_ppo.config.settings import ConfigError
+    from ddp_ppo.training.plan import prepare
+    from ddp_ppo.training.scale_up import KEEP, scale_up, scale_up_text
+
+    if not (options.environments and options.keep):
+        raise ConfigError(f"--environments and --keep belong together: --environments 4x --keep {'|'.join(KEEP)}")
+    learners = plan.topology.num_learners
+    scaled, result = scale_up(plan.config, options.environments, options.keep, num_learners=learners)
+    prepare(scaled, environ=dict(os.environ))  # whether its rollouts fit the memory, for one
+    print(scale_up_text(result))
+    _write_json(options, vars(result))
+    words = [options.config, *options.overrides, *(f"{name}={value}" for name, value in result.settings.items())]
+    print(f"try it         ddp-ppo check {shlex.join(words)}")
+    return 0
+
+
+def run_check(options: argparse.Namespace) -> int:
+    """Looks whether a task is fit to be trained."""
+    _use_one_thread()
+    from ddp_ppo.check.run import check, check_document, closing_text
+    from ddp_ppo.config.settings import load_config
+
+    _require_writable_json(options)
+    config = load_config(options.config, options.overrides)
+    result = check(config, environ=dict(os.environ), say=lambda text: print(text, flush=True))
+    print(closing_text(result, shlex.join([options.config, *options.overrides])))
+    _write_json(options, check_document(result))
+    return 0 if result.has_passed else EXIT_FAILURE
+
+
+def run_bench(options: argparse.Namespace) -> int:
+    """Tries layouts of actors and environments."""
+    _use_one_thread()
+    from ddp_ppo.check.bench import run
+    from ddp_ppo.config.settings import load_config
+    from ddp_ppo.runs.metrics import Console
+
+    _require_writable_json(options)
+    config = load_config(options.config, options.overrides)
+    results = run(config, environ=dict(os.environ), seconds=options.seconds, console=Console())
+    _write_json(options, {"candidates": [vars(result) for result in results]})
+    print(f"train it       ddp-ppo train {shlex.join([options.config, *options.overrides])} {results[0].words}")
+    return 0
+
+
+def _use_one_thread() -> None:
+    """Each process computes on one core: an unset BLAS takes all of them and is 16 times slower on small products."""
+    os.environ.update({name: "1" for name in _BLAS_THREADS if name not in os.environ})
+
+
+def _require_writable_json(options: argparse.Namespace) -> None:
+    if options.json:
+        _require_writable("--json", options.json)
+
+
+def _require_writable(option: str, file: Path) -> None:
+    """Refuses a result's file before the work, as far as can be known then."""
+    from ddp_ppo.config.settings import ConfigError
+
+    place = file if file.exists() else file.absolute().parent
+    if file.is_dir() or not (place.is_dir() or file.exists()) or not os.access(place, os.W_OK):
+        raise ConfigError(f"{option}: {file} cannot be written; name a file in a folder that exists")
+
+
+@contextlib.contextmanager
+def _writing(option: str, file: Path) -> Iterator[None]:
+    """Turns the error of a file that does not take a result into one line."""
+    from ddp_ppo.config.settings import ConfigError
+
+    try:
+        yield
+    except OSError as error:
+        raise ConfigError(f"{option}: {file} cannot be written: {error.strerror or error}") from error
+
+
+def _write_json(options: argparse.Namespace, result: dict[str, Any]) -> None:
+    """The last that a command does: its work and what it has printed are not lost with a full disk."""
+    if options.json:
+        with _writing("--json", options.json):
+            options.json.write_text(json.dumps(result, indent=2, default=str) + "\n")

@@ -1,0 +1,216 @@
+"""Environments as arrays: one function builds them, one describes them, one table holds the backends.
+
+Backends: "gymnasium" runs any Gymnasium environment, "mujoco" the Gymnasium MuJoCo tasks straight on batched physics,
+"auto" the second where it covers the task and the first elsewhere. A user's own vectorised class is given as
+`module:Class`, in place of the id or as the backend. Around them: several tasks as one batch, discrete actions.
+"""
+
+from __future__ import annotations
+
+import traceback
+import warnings
+from collections.abc import Callable, Mapping
+from contextlib import ExitStack, chdir
+from dataclasses import replace
+from functools import partial
+from typing import Any
+
+import gymnasium
+
+from ddp_ppo.config.settings import env_ids
+from ddp_ppo.envs.discrete_actions import DiscreteActions
+from ddp_ppo.envs.gymnasium_env import GymnasiumEnv, find_registered, import_module
+from ddp_ppo.envs.multi_task import MixedEnv, Part, mixed_spec
+from ddp_ppo.errors import EnvError, blamed
+from ddp_ppo.processes.lifetime import time_limit
+from ddp_ppo.protocols import BatchEnv, EnvSpec
+
+__all__ = ["EnvError", "describe_env", "make_batch_env"]
+
+_METHODS = ("reset", "step", "save", "restore", "reward_terms", "close")
+
+
+def make_batch_env(
+    env_id: str,
+    num_envs: int,
+    *,
+    env_kwargs: Mapping[str, Any] | None = None,
+    backend: str = "auto",
+    max_episode_steps: int | None = None,
+    remove_profiler_clock: bool = True,
+    discretize_actions: int | None = None,
+    first_index: int = 0,
+) -> BatchEnv:
+    """Builds `num_envs` environments.
+
+    Warnings that building raises are dropped: `describe_env` showed them before, once and not in every actor.
+
+    Args:
+        env_id: a Gymnasium id, `module:Id-v0` (the module is imported first and registers it), or `module:Class`;
+            of several with commas between them environment i gets number i modulo their count.
+        num_envs: K.
+        env_kwargs: arguments of the environment's constructor.
+        backend: "auto", "gymnasium", "mujoco", or `module:Class`.
+        max_episode_steps: replaces the registered time limit.
+        remove_profiler_clock: stop MuJoCo from timing itself (see mujoco_clock), in this process.
+        discretize_actions: makes a Box action a choice from a grid with so many values of each dimension.
+        first_index: number of the first of these environments among those of a learner.
+
+    Raises:
+        EnvError: one line that says what is wrong with the id, the arguments, the spaces or the backend.
+    """
+    options = {"max_episode_steps": max_episode_steps, "remove_profiler_clock": remove_profiler_clock}
+    build = partial(_build, backend=backend, env_kwargs=dict(env_kwargs or {}), options=options)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        return _build_all(env_id, range(first_index, first_index + num_envs), build, discretize_actions)
+
+
+def describe_env(
+    env_id: str,
+    *,
+    env_kwargs: Mapping[str, Any] | None = None,
+    backend: str = "auto",
+    max_episode_steps: int | None = None,
+    remove_profiler_clock: bool = True,
+    discretize_actions: int | None = None,
+    actor_timeout_seconds: float = 0.0,
+) -> EnvSpec:
+    """Builds one environment, closes it and returns its description; arguments and errors as `make_batch_env`.
+
+    The current folder stays what it is, wherever the environment goes.
+
+    Args:
+        actor_timeout_seconds: longest that all this may take, in the main thread; 0 is no limit.
+    """
+    options = {"max_episode_steps": max_episode_steps, "remove_profiler_clock": remove_profiler_clock}
+    build = partial(_build, backend=backend, env_kwargs=dict(env_kwargs or {}), options=options)
+    try:
+        with chdir("."), time_limit(actor_timeout_seconds, _Overdue()):
+            env = _build_all(env_id, range(1), build, discretize_actions)
+            with blamed(f"{env_id}: cannot close the environment"):
+                env.close()
+    except _Overdue as overdue:
+        place = traceback.extract_tb(overdue.__traceback__)[-2]  # the last one is the limit's
+        limit = f"actor_timeout_seconds={actor_timeout_seconds:g}"
+        words = f"not built and closed again within {limit}; it was in {place.name} ({place.filename}:{place.lineno})"
+        raise EnvError(f"{env_id}: {words}") from overdue
+    return env.spec
+
+
+class _Overdue(BaseException):
+    """The time is up; not for an environment to handle."""
+
+
+def _build_all(
+    env_id: str, numbers: range, build: Callable[[str, range], BatchEnv], discretize_actions: int | None
+) -> BatchEnv:
+    ids = env_ids(env_id)
+    env = build(env_id, numbers) if len(ids) == 1 else _build_mixed(env_id, ids, numbers, build)
+    if discretize_actions is None:
+        return env
+    try:
+        return DiscreteActions(env, discretize_actions)
+    except EnvError:
+        env.close()
+        raise
+
+
+def _build_mixed(env_id: str, ids: list[str], numbers: range, build: Callable[[str, range], BatchEnv]) -> BatchEnv:
+    """Environments of each id; one is built, and closed again, where none of these is its turn."""
+    parts, specs = [], []
+    with ExitStack() as stack:
+        for turn, one in enumerate(ids):
+            own = slice((turn - numbers.start) % len(ids), len(numbers), len(ids))
+            env = build(one, numbers[own] or range(1))
+            specs.append(env.spec)
+            if numbers[own]:
+                stack.callback(env.close)
+                parts.append(Part(env, own))
+            else:
+                env.close()
+        mixed = MixedEnv(mixed_spec(env_id, specs), len(numbers), parts)
+        stack.pop_all()
+    return mixed
+
+
+def _build(
+    env_id: str, numbers: range, *, backend: str, env_kwargs: dict[str, Any], options: dict[str, Any]
+) -> BatchEnv:
+    env = _build_one(env_id, len(numbers), backend, env_kwargs, options)
+    if isinstance(env, GymnasiumEnv):
+        env.numbers = numbers
+    return env
+
+
+def _build_one(
+    env_id: str, num_envs: int, backend: str, env_kwargs: dict[str, Any], options: dict[str, Any]
+) -> BatchEnv:
+    limit = options["max_episode_steps"]
+    if num_envs < 1 or (limit is not None and limit < 1):
+        raise EnvError(f"{env_id}: num_envs {num_envs} and max_episode_steps {limit} must be positive")
+    class_path = own_class_path(env_id, backend)
+    if class_path is not None:
+        if limit is not None:
+            raise EnvError(f"{class_path}: max_episode_steps has no effect on it, a class of your own keeps the time")
+        own = _build_own(class_path, num_envs, env_kwargs)
+        if own.spec.env_id != env_id:  # a subclass keeps its parent's, a checkpoint must find its own again
+            with blamed(f"{class_path}: attribute spec says env_id {own.spec.env_id!r} and cannot be set"):
+                own.spec = replace(own.spec, env_id=env_id)
+        return own
+    if backend not in ("auto", *_BACKENDS):
+        known = ", ".join(("auto", *_BACKENDS, "module:Class"))
+        raise EnvError(f"{env_id}: unknown backend {backend!r}; use one of {known}")
+    reason = _why_not_mujoco(env_id, env_kwargs)
+    if backend == "mujoco" and reason is not None:
+        raise EnvError(f"{env_id}: backend mujoco does not cover it: {reason}")
+    chosen = backend if backend != "auto" else "mujoco" if reason is None else "gymnasium"
+    return _BACKENDS[chosen](env_id, num_envs, env_kwargs=env_kwargs, **options)
+
+
+def _why_not_mujoco(env_id: str, env_kwargs: dict[str, Any]) -> str | None:
+    registered = find_registered(env_id)
+    if not str(registered.entry_point).startswith("gymnasium.envs.mujoco."):  # do not load MuJoCo for CartPole
+        return "it is none of Gymnasium's MuJoCo tasks"
+    from ddp_ppo.envs.mujoco.tasks import covers
+
+    return covers(registered.id, env_kwargs)
+
+
+def _build_mujoco(env_id: str, num_envs: int, **options: Any) -> BatchEnv:
+    from ddp_ppo.envs.mujoco.env import MujocoEnv
+
+    return MujocoEnv(env_id, num_envs, **options)
+
+
+_BACKENDS: dict[str, Callable[..., BatchEnv]] = {"gymnasium": GymnasiumEnv, "mujoco": _build_mujoco}
+
+
+def own_class_path(env_id: str, backend: str = "auto") -> str | None:
+    """The user's own vectorised class: the backend, or the id if it names a class rather than a registered id."""
+    if ":" in backend:
+        return backend
+    module, _, name = env_id.rpartition(":")
+    if not module or not name.isidentifier():
+        return None
+    own = getattr(import_module(module, env_id), name, None)
+    return env_id if isinstance(own, type) and name not in gymnasium.registry else None
+
+
+def _build_own(class_path: str, num_envs: int, env_kwargs: dict[str, Any]) -> BatchEnv:
+    """Builds a user's own `BatchEnv` and checks that it is one."""
+    module, _, name = class_path.rpartition(":")
+    own_class = getattr(import_module(module, class_path), name, None)
+    if not callable(own_class):
+        raise EnvError(f"{class_path}: module {module!r} has no class {name!r}")
+    with blamed(f"{class_path}: cannot build the environment"):
+        env = own_class(num_envs, **env_kwargs)
+    missing = [method for method in _METHODS if not callable(getattr(env, method, None))]
+    if missing:
+        raise EnvError(f"{class_path}: missing methods {', '.join(missing)} of BatchEnv (ddp_ppo/protocols.py)")
+    if not isinstance(getattr(env, "spec", None), EnvSpec):
+        raise EnvError(f"{class_path}: attribute spec must be a ddp_ppo.protocols.EnvSpec")
+    if getattr(env, "num_envs", None) != num_envs:
+        raise EnvError(f"{class_path}: attribute num_envs must be {num_envs}, not {getattr(env, 'num_envs', None)}")
+    batch_env: BatchEnv = env
+    return batch_env

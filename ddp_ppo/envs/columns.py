@@ -1,0 +1,167 @@
+"""What the columns of an observation and of an action are: name, unit, source and frame, where one can know.
+
+Known are Gymnasium's MuJoCo tasks (mujoco_columns), its classic control tasks, and every environment that says it
+itself, in its `metadata`: under "obs_columns" and "action_columns" a row (name[, unit[, source[, frame]]]) for each
+column. A column of which nothing is known is called obs[3], action[0] or choice 2.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from contextlib import closing
+from typing import Any, NamedTuple
+
+from ddp_ppo.config.settings import env_ids
+from ddp_ppo.envs.build import make_batch_env, own_class_path
+from ddp_ppo.envs.discrete_actions import choice_columns
+from ddp_ppo.envs.gymnasium_env import build_env
+from ddp_ppo.envs.spaces import action_grid
+from ddp_ppo.errors import EnvError, describe_cause
+from ddp_ppo.protocols import Column, EnvSpec
+
+__all__ = ["Column", "Interface", "action_columns", "describe_interface", "obs_columns"]
+
+
+class Interface(NamedTuple):
+    """What goes in and out of a policy, and how often.
+
+    Attributes:
+        obs: D columns, left to right.
+        action: A columns; of a discrete action its choices.
+        dt_seconds: simulated seconds of one step, None where the environment does not say.
+        frame_skip: physics steps in one step, None likewise.
+        choices: the Box action that each choice stands for, where discretize_actions has made one of it.
+        action_start: the environment's own value of the first choice; the others follow.
+    """
+
+    obs: tuple[Column, ...]
+    action: tuple[Column, ...]
+    dt_seconds: float | None = None
+    frame_skip: int | None = None
+    choices: tuple[tuple[float, ...], ...] = ()
+    action_start: int = 0
+
+
+def obs_columns(env_arguments: Mapping[str, Any]) -> list[Column]:
+    """The observation's columns; see `describe_interface`."""
+    return list(describe_interface(env_arguments).obs)
+
+
+def action_columns(env_arguments: Mapping[str, Any]) -> list[Column]:
+    """The action's columns; see `describe_interface`."""
+    return list(describe_interface(env_arguments).action)
+
+
+def describe_interface(env_arguments: Mapping[str, Any]) -> Interface:
+    """Builds the environment (of several tasks the first) once, reads what it is, and closes it.
+
+    Args:
+        env_arguments: keyword arguments of `envs.make_batch_env` but num_envs.
+
+    Raises:
+        EnvError: it cannot be built, or its metadata has another number of columns than it has itself.
+    """
+    arguments = {"env_kwargs": {}, "backend": "auto", **env_arguments}
+    num_bins = arguments.pop("discretize_actions", None)
+    arguments["env_id"] = env_id = env_ids(arguments["env_id"])[0]
+    with closing(make_batch_env(num_envs=1, **arguments)) as batch:
+        spec, own = batch.spec, batch
+    if own_class_path(env_id, arguments["backend"]) is not None:
+        interface = _fitted(_of_metadata(own), spec)
+    else:
+        env, _ = build_env(env_id, arguments["env_kwargs"])
+        with closing(env):
+            interface = _fitted(known_interface(env), spec)
+    if num_bins is None:
+        return interface
+    grid = action_grid(spec.action_low, spec.action_high, num_bins)
+    choices = tuple(tuple(row) for row in grid.tolist())
+    return interface._replace(action=choice_columns(interface.action, grid), choices=choices)
+
+
+def known_interface(env: Any) -> Interface:
+    """What is known of one of Gymnasium's environments, perhaps nothing.
+
+    Raises:
+        EnvError: its metadata describes a column in another way.
+    """
+    entry_point = str(env.spec.entry_point)
+    own = env.unwrapped
+    timing = _number(own, "dt", "tau"), getattr(own, "frame_skip", None)
+    if own is env and entry_point.startswith("gymnasium.envs.mujoco."):  # a wrapper may change what is observed
+        from ddp_ppo.envs.mujoco.columns import action_columns, obs_columns  # MuJoCo is not loaded for CartPole
+
+        return Interface(tuple(obs_columns(env)), tuple(action_columns(env.model)), *timing)
+    if own is env and entry_point in _CLASSIC:
+        return Interface(*_CLASSIC[entry_point], *timing)
+    return _of_metadata(env)._replace(dt_seconds=timing[0], frame_skip=timing[1])
+
+
+def _of_metadata(env: Any) -> Interface:
+    metadata = getattr(env, "metadata", {})
+    try:
+        obs, action = (
+            tuple(Column(*row) for row in metadata.get(key, ())) for key in ("obs_columns", "action_columns")
+        )
+    except TypeError as error:
+        raise EnvError(
+            f"metadata of {type(env).__name__}: a column is no (name, ...): {describe_cause(error)}"
+        ) from error
+    return Interface(obs, action, _number(env, "dt", "tau"), getattr(env, "frame_skip", None))
+
+
+def _number(env: Any, *names: str) -> float | None:
+    """The first of these attributes that is there."""
+    found = [getattr(env, name) for name in names if hasattr(env, name)]
+    return float(found[0]) if found else None
+
+
+def _fitted(interface: Interface, spec: EnvSpec) -> Interface:
+    """Fills in what is not known and checks what is."""
+    unknown = "action[{}]" if spec.action_kind == "box" else "choice {}"
+    obs = interface.obs or tuple(Column(f"obs[{index}]") for index in range(spec.obs_size))
+    values = range(spec.action_start, spec.action_start + spec.action_size)
+    action = interface.action or tuple(Column(unknown.format(value)) for value in values)
+    for key, columns, size in (("obs_columns", obs, spec.obs_size), ("action_columns", action, spec.action_size)):
+        if len(columns) != size:
+            raise EnvError(f"{spec.env_id}: metadata {key!r} has {len(columns)} columns, the environment has {size}")
+    return interface._replace(obs=obs, action=action, action_start=spec.action_start)
+
+
+def _rows(*rows: tuple[str, str]) -> tuple[Column, ...]:
+    return tuple(Column(*row) for row in rows)
+
+
+_MOUNTAIN = _rows(("car position", ""), ("car velocity", ""))
+# Source: the docstrings and equations of the classes in gymnasium.envs.classic_control.
+_CLASSIC = {
+    f"gymnasium.envs.classic_control.{entry_point}": columns
+    for entry_point, columns in {
+        "cartpole:CartPoleEnv": (
+            _rows(
+                ("cart position", "m"),
+                ("cart velocity", "m/s"),
+                ("pole angle", "rad"),
+                ("pole angular velocity", "rad/s"),
+            ),
+            _rows(("push left", ""), ("push right", "")),
+        ),
+        "acrobot:AcrobotEnv": (
+            _rows(
+                ("joint 1 cos", "1"),
+                ("joint 1 sin", "1"),
+                ("joint 2 cos", "1"),
+                ("joint 2 sin", "1"),
+                ("joint 1 angular velocity", "rad/s"),
+                ("joint 2 angular velocity", "rad/s"),
+            ),
+            _rows(("torque -1", "N m"), ("torque 0", "N m"), ("torque 1", "N m")),
+        ),
+        "mountain_car:MountainCarEnv": (_MOUNTAIN, _rows(("push left", ""), ("do not push", ""), ("push right", ""))),
+        "continuous_mountain_car:Continuous_MountainCarEnv": (_MOUNTAIN, _rows(("force", ""))),
+        "pendulum:PendulumEnv": (
+            _rows(("pendulum cos", "1"), ("pendulum sin", "1"), ("pendulum angular velocity", "rad/s")),
+            _rows(("torque", "N m")),
+        ),
+    }.items()
+}

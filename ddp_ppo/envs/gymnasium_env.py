@@ -1,0 +1,241 @@
+"""The Gymnasium backend: K environments in one lean loop, each reset in the step in which its episode ends.
+
+Not gymnasium.vector: no copies of infos, no inserted transition. Time limits are kept here, so that one setting can
+shorten or lengthen them. Whether observations and rewards are finite is for the trainer to check, once per rollout.
+"""
+
+from __future__ import annotations
+
+import difflib
+import importlib
+import os
+import sys
+from collections.abc import Mapping, Sequence
+from contextlib import suppress
+from types import ModuleType
+from typing import Any
+
+import gymnasium
+import numpy as np
+from gymnasium.envs.registration import EnvSpec as RegisteredEnv
+from gymnasium.envs.registration import load_env_creator
+from gymnasium.wrappers import OrderEnforcing, PassiveEnvChecker, TimeLimit
+from numpy.typing import NDArray
+
+from ddp_ppo.envs.mujoco.profiler_clock import prepare_mujoco
+from ddp_ppo.envs.spaces import (
+    NUMBERS,
+    action_decoder,
+    action_fields,
+    as_reward,
+    image_fields,
+    observation_writer,
+)
+from ddp_ppo.envs.state import restore_env, save_env, state_access
+from ddp_ppo.errors import FAULTS, EnvError, blamed, describe_cause
+from ddp_ppo.protocols import EnvSpec, FloatArray, PlainState, Step
+
+_Env = gymnasium.Env[Any, Any]
+
+
+class GymnasiumEnv:
+    """`BatchEnv` over K environments made by `gymnasium.make`."""
+
+    def __init__(
+        self,
+        env_id: str,
+        num_envs: int,
+        *,
+        env_kwargs: Mapping[str, Any] | None = None,
+        max_episode_steps: int | None = None,
+        remove_profiler_clock: bool = True,
+    ) -> None:
+        """Builds the environments; `max_episode_steps` replaces the registered limit. Raises EnvError."""
+        self._envs: list[_Env] = []
+        self.numbers: Sequence[int] = range(num_envs)  # what messages call the environments
+        try:
+            for _ in range(num_envs):
+                env, limit = build_env(env_id, env_kwargs or {}, max_episode_steps, remove_profiler_clock)
+                self._envs.append(env)
+            try:
+                obs_size, self._write_obs = observation_writer(env.observation_space)
+                fields = action_fields(env.action_space) | image_fields(env.observation_space)
+            except EnvError as error:
+                raise EnvError(f"{env_id}: {error}") from error
+        except EnvError:
+            with suppress(EnvError):
+                self.close()
+            raise
+        self.spec = EnvSpec(env_id=env_id, obs_size=obs_size, max_episode_steps=limit, backend="gymnasium", **fields)
+        self.num_envs = num_envs
+        self._decode = action_decoder(env.action_space)
+        self._limit = limit or sys.maxsize
+        self._elapsed = [0] * num_envs  # steps of the current episode
+        self._num_steps = 0  # since reset(), for error messages
+        self._infos: list[Any] = [{}] * num_envs
+        self._result = Step(
+            obs=np.zeros((num_envs, obs_size), np.float32),
+            reward=np.zeros(num_envs),
+            terminated=np.zeros(num_envs, np.bool_),
+            truncated=np.zeros(num_envs, np.bool_),
+            final_obs=np.zeros((num_envs, obs_size), np.float32),
+        )
+
+    def reset(self, seeds: Sequence[int]) -> FloatArray:
+        """Starts new episodes, environment i seeded with seeds[i]; later resets go on from that seed's stream."""
+        self._elapsed = [0] * self.num_envs
+        self._num_steps = 0
+        index = 0
+        try:
+            for index, env in enumerate(self._envs):
+                obs, _ = env.reset(seed=int(seeds[index]))
+                self._write_obs(obs, self._result.obs[index])
+        except FAULTS as error:
+            raise EnvError(f"environment {self.numbers[index]} failed in reset: {describe_cause(error)}") from error
+        return self._result.obs
+
+    def step(self, action: NDArray[Any]) -> Step:
+        """Steps every environment once; raises EnvError with the environment's index and step where one fails."""
+        actions = self._decode(action)
+        all_obs, rewards, all_terminated, all_truncated, all_final_obs = result = self._result
+        elapsed, limit, write_obs = self._elapsed, self._limit, self._write_obs
+        self._num_steps += 1
+        index = 0
+        try:
+            for index, env in enumerate(self._envs):
+                elapsed[index] += 1
+                obs, reward, terminated, truncated, self._infos[index] = env.step(actions[index])
+                truncated = bool(truncated) or elapsed[index] >= limit
+                rewards[index] = as_reward(reward)
+                all_terminated[index] = terminated
+                all_truncated[index] = truncated
+                if terminated or truncated:
+                    write_obs(obs, all_final_obs[index])
+                    obs, _ = env.reset()
+                    elapsed[index] = 0
+                write_obs(obs, all_obs[index])
+        except FAULTS as error:
+            where = f"environment {self.numbers[index]} failed in step {self._num_steps}"
+            raise EnvError(f"{where} (step {elapsed[index]} of its episode): {describe_cause(error)}") from error
+        return result
+
+    def save(self) -> PlainState | None:
+        """The exact state of all environments, or None where an environment has no way to give it."""
+        access = state_access(self._envs[0])
+        if access is None:
+            return None
+        states = []
+        for number, env in zip(self.numbers, self._envs, strict=True):
+            with blamed(f"environment {number} cannot be saved"):
+                states.append(save_env(access, env))
+        return {
+            "envs": states,
+            "elapsed": np.array(self._elapsed),
+            "num_steps": self._num_steps,
+            "obs": self._result.obs.copy(),
+        }
+
+    def restore(self, state: PlainState) -> FloatArray:
+        """Continues from what `save` of the same kind and number of environments returned."""
+        access = state_access(self._envs[0])
+        if access is None or len(state.get("envs", ())) != self.num_envs:
+            raise EnvError(
+                f"{self.spec.env_id}: the saved state does not fit {self.num_envs} environments of this kind"
+            )
+        for number, env, env_state in zip(self.numbers, self._envs, state["envs"], strict=True):
+            with blamed(f"environment {number} cannot be restored"):
+                restore_env(access, env, env_state)
+        self._elapsed = [int(steps) for steps in state["elapsed"]]
+        self._num_steps = int(state["num_steps"])
+        self._result.obs[:] = state["obs"]
+        return self._result.obs
+
+    def reward_terms(self) -> Mapping[str, NDArray[np.float64]]:
+        """The numbers that the last step's infos hold under keys `reward_*`; 0 where an environment gave none."""
+        for number, info in zip(self.numbers, self._infos, strict=True):
+            if not isinstance(info, Mapping):
+                raise EnvError(f"environment {number}: the info of a step must be a dict, not {type(info).__name__}")
+        keys = {key for info in self._infos for key in info}
+        names = {key for key in keys if isinstance(key, str) and key.startswith("reward_")}
+        terms = {name: [info.get(name, 0.0) for info in self._infos] for name in sorted(names)}
+        return {
+            name: np.array(values, np.float64)
+            for name, values in terms.items()
+            if all(_is_number(value) for value in values)
+        }
+
+    @property
+    def envs(self) -> Sequence[_Env]:
+        """The environments themselves, to be looked at when something has gone wrong."""
+        return self._envs
+
+    def close(self) -> None:
+        """Closes every environment; raises EnvError where one fails."""
+        for number, env in zip(self.numbers, self._envs, strict=False):
+            with blamed(f"environment {number} failed in close"):
+                env.close()
+
+
+def build_env(
+    env_id: str,
+    env_kwargs: Mapping[str, Any],
+    max_episode_steps: int | None = None,
+    remove_profiler_clock: bool = True,
+) -> tuple[_Env, int | None]:
+    """Builds one environment without the wrappers that this package replaces; returns it and its time limit.
+
+    Raises:
+        EnvError: unknown id (with the nearest known one), or whatever the constructor complains about.
+    """
+    registered = find_registered(env_id)
+    with blamed(f"{env_id}: cannot build the environment"):
+        if isinstance(registered.entry_point, str):
+            load_env_creator(registered.entry_point)  # so that MuJoCo, if it is wanted, is there to be prepared
+        prepare_mujoco(clock=not remove_profiler_clock)
+        env = gymnasium.make(registered, max_episode_steps=-1, disable_env_checker=True, **env_kwargs)
+    limit = min(registered.max_episode_steps or sys.maxsize, _smallest_limit(env))
+    while isinstance(env, (OrderEnforcing, PassiveEnvChecker, TimeLimit)):
+        env = env.env
+    if max_episode_steps is not None:
+        limit = max_episode_steps
+        if limit > _smallest_limit(env):
+            env.close()
+            raise EnvError(
+                f"{env_id}: max_episode_steps {limit} is above a TimeLimit inside the environment's wrappers"
+            )
+    return env, limit if limit < sys.maxsize else None
+
+
+def find_registered(env_id: str) -> RegisteredEnv:
+    """Finds the registered environment `name` or `module:name`, importing the module first. Raises EnvError."""
+    module, _, name = env_id.rpartition(":")
+    if not name:
+        raise EnvError(f"env_id {env_id!r}: a name is missing after the colon, as in my_envs:Tiny-v0")
+    if module:
+        import_module(module, env_id)
+    if name not in gymnasium.registry:
+        nearest = difflib.get_close_matches(name, gymnasium.registry, n=1, cutoff=0.4)
+        hint = f"; the nearest known one is {nearest[0]!r}" if nearest else ""
+        raise EnvError(f"env_id {env_id!r}: no environment {name!r} is registered{hint}")
+    return gymnasium.registry[name]
+
+
+def import_module(name: str, wanted_by: str) -> ModuleType:
+    """Imports a user's module; the current directory counts as a place for modules, also in spawned children."""
+    if os.getcwd() not in sys.path:
+        sys.path.append(os.getcwd())
+    with blamed(f"{wanted_by}: cannot import module {name!r}"):
+        return importlib.import_module(name)
+
+
+def _is_number(value: Any) -> bool:
+    """Whether a float can hold it."""
+    return isinstance(value, NUMBERS) and not (isinstance(value, int) and abs(value) > sys.float_info.max)
+
+
+def _smallest_limit(env: _Env) -> int:
+    limit = sys.maxsize
+    while isinstance(env, gymnasium.Wrapper):
+        limit = min(limit, env._max_episode_steps) if isinstance(env, TimeLimit) else limit
+        env = env.env
+    return limit

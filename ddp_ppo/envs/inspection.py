@@ -1,0 +1,128 @@
+"""Looks inside an environment for what a person is to be told: what is not finite, bodies that overlap.
+
+Knows environments with a MuJoCo `model` and `data`, as Gymnasium's have; names are those of env_columns. Imports MuJoCo
+only for an environment that has loaded it.
+"""
+
+from __future__ import annotations
+
+import re
+import sys
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+
+from ddp_ppo.envs.columns import known_interface
+from ddp_ppo.envs.discrete_actions import DiscreteActions
+from ddp_ppo.envs.gymnasium_env import GymnasiumEnv, build_env
+from ddp_ppo.envs.multi_task import MixedEnv
+from ddp_ppo.protocols import BatchEnv, Column
+
+_OVERLAP = 0.5  # of the model's mean size; HalfCheetah's foot starts 0.28 deep in the floor, as Gymnasium has it
+_STATE = {"qpos": "mjWARN_BADQPOS", "qvel": "mjWARN_BADQVEL"}
+_STATE_ENTRY = re.compile(r"\b(qpos|qvel)\[(\d+)\]")
+
+
+def names_of(env: BatchEnv, index: int, column: int | None, arguments: Mapping[str, Any]) -> tuple[str, str]:
+    """What is behind a value of one environment that is not finite.
+
+    Args:
+        index: of the environment.
+        column: of its observation; None for the reward.
+        arguments: of `make_batch_env`, for a second environment of the same kind where the first ones are arrays.
+
+    Returns:
+        the position or velocity of the simulation that is not finite, such as "qpos[2] (rooty.angle)", and what the
+        column holds; empty where there is none or nobody knows.
+    """
+    env, index = _innermost(env, index)
+    one = _single(env, index, arguments)
+    if one is None:
+        return "", ""
+    known = known_interface(one).obs
+    if column is None or len(known) != env.spec.obs_size:
+        return bad_state(one), ""
+    source = _STATE_ENTRY.search(known[column].source)
+    state = bad_state(one) if source is None else _state_name(one.unwrapped.model, source[1], int(source[2]))
+    return state, _words(known[column])
+
+
+def first_overlap(env: BatchEnv, arguments: Mapping[str, Any], seed: int) -> str:
+    """Which bodies of a MuJoCo model overlap far more than contact allows after a reset, and how far; empty if none.
+
+    Args:
+        env: has been reset.
+        arguments, seed: for a second environment of the same kind where the first ones are arrays.
+    """
+    env, index = _innermost(env, 0)
+    one = _single(env, index, arguments)
+    if one is None:
+        return ""
+    if not isinstance(env, GymnasiumEnv):
+        one.reset(seed=seed)
+    return overlap(one)
+
+
+def overlap(env: Any) -> str:
+    """As `first_overlap`, of one environment as it stands."""
+    found = _model_and_data(env)
+    if found is None or not found[1].ncon:
+        return ""
+    model, data = found
+    deepest = int(np.argmin(data.contact.dist))
+    depth = -float(data.contact.dist[deepest])
+    if depth <= _OVERLAP * model.stat.meansize:
+        return ""
+    first, second = (model.body(model.geom_bodyid[geom]).name or "a body" for geom in data.contact.geom[deepest])
+    return f"{first} and {second} overlap by {depth:.3f} m after a reset"
+
+
+def _innermost(env: BatchEnv, index: int) -> tuple[BatchEnv, int]:
+    """The batch that environment `index` really belongs to, and its index there."""
+    while isinstance(env, DiscreteActions | MixedEnv):
+        env, index = (env.inner, index) if isinstance(env, DiscreteActions) else env.locate(index)
+    return env, index
+
+
+def _single(env: BatchEnv, index: int, arguments: Mapping[str, Any]) -> Any | None:
+    """One of Gymnasium's environments, or one like it; None for a vectorised class of the user's own."""
+    if isinstance(env, GymnasiumEnv):
+        return env.envs[index]
+    return build_env(env.spec.env_id, arguments["env_kwargs"])[0] if env.spec.backend == "mujoco" else None
+
+
+def bad_state(env: Any) -> str:
+    """The position or velocity of the simulation that is not finite, or was until MuJoCo reset it; empty if none.
+
+    MuJoCo resets such a simulation in its next step and keeps a warning with the index until the next episode.
+    """
+    found = _model_and_data(env)
+    if found is None:
+        return ""
+    model, data = found
+    for name, warning in _STATE.items():
+        bad = np.flatnonzero(~np.isfinite(getattr(data, name)))
+        past = data.warning[getattr(sys.modules["mujoco"].mjtWarning, warning)]
+        if len(bad) or past.number:
+            index = int(bad[0]) if len(bad) else int(past.lastinfo)
+            return _state_name(model, name, index)
+    return ""
+
+
+def _model_and_data(env: Any) -> tuple[Any, Any] | None:
+    """MuJoCo's own, of whatever environment keeps them under these names."""
+    model, data = (getattr(env.unwrapped, name, None) for name in ("model", "data"))
+    mujoco = sys.modules.get("mujoco")
+    is_mujoco = mujoco is not None and isinstance(model, mujoco.MjModel) and isinstance(data, mujoco.MjData)
+    return (model, data) if is_mujoco else None
+
+
+def _state_name(model: Any, field: str, index: int) -> str:
+    from ddp_ppo.envs.mujoco.columns import state_columns
+
+    return _words(state_columns(model, field)[index])
+
+
+def _words(column: Column) -> str:
+    return f"{column.source} ({column.name})" if column.source else column.name

@@ -1,0 +1,14 @@
+"""What an actor adds to its slice of a rollout after the last step, for DiscoRL: the policy's logits. Torch-free.
+
+Shapes: T rollout_length, K environments of the actor, A choices.
+"""
+
+from __future__ import annotations
+
+from ddp_ppo.protocols import Arrays, RolloutPolicy
+from ddp_ppo.sampling.rollout import Discounting
+
+
+def annotate_disco(policy: RolloutPolicy, columns: Arrays, discounting: Discounting) -> None:
+    """Fills logits [T, K, A] of the policy that acted; returns are the learner's to estimate."""
+    columns["logits"][:] = policy.outputs

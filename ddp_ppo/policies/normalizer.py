@@ -1,0 +1,47 @@
+"""How raw observations become what the networks read; the one definition for actors, learners, models and exports.
+
+Torch-free. Shapes: K rows, D observation size.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from ddp_ppo.maths.moments import RmsState
+from ddp_ppo.protocols import FloatArray
+
+OBS_CLIP = 10.0  # normalised observations are held inside +-10 (standard deviations)
+_VARIANCE_FLOOR = 1e-8
+
+
+class Normalizer:
+    """clip((obs - mean) / sqrt(var + 1e-8), -10, 10) in float32; without a state obs times a scale.
+
+    The network's first layer takes over the factor inv_std, which saves a pass. The mean it can not take over: columns
+    with a large offset would lose their digits. Constants are repeated for each row, because NumPy takes three times
+    as long to broadcast a small array as to compute with one of the same shape.
+    """
+
+    def __init__(self, size: int, num_rows: int = 1, scale: float = 1.0) -> None:
+        self._scale = scale
+        self.mean = np.zeros(size, np.float32)
+        self.inv_std = np.ones(size, np.float32)
+        self.clip = np.inf
+        self._mean = np.zeros((num_rows, size), np.float32)
+        self._low = np.full((num_rows, size + 1), -np.inf, np.float32)
+        self._high = np.full((num_rows, size + 1), np.inf, np.float32)
+
+    def load(self, state: RmsState | None) -> None:
+        """Freezes this state until the next call; None is the scale alone."""
+        self.mean[:] = 0.0 if state is None else state["mean"]
+        self.inv_std[:] = self._scale if state is None else 1.0 / np.sqrt(state["var"] + _VARIANCE_FLOOR)
+        self.clip = np.inf if state is None else OBS_CLIP
+        self._mean[:] = self.mean
+        self._high[:, :-1] = self.clip / self.inv_std
+        self._low[:, :-1] = -self._high[:, :-1]
+
+    def centre(self, obs: FloatArray, out: FloatArray) -> None:
+        """Writes obs, normalised but for the factor inv_std, to out [num_rows, D + 1], whose last column stays 1."""
+        np.subtract(obs, self._mean, out[:, :-1])
+        np.maximum(out, self._low, out=out)
+        np.minimum(out, self._high, out=out)

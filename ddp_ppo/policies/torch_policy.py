@@ -1,0 +1,172 @@
+"""The actor-critic in torch: the definition that the NumPy paths are tested against, and what runs on a GPU.
+
+It owns the normaliser, so the learner, the actors, the model file and every command use the same one. All methods take
+any leading dimensions; a feed-forward policy is a sequence policy with sequences of length 1 and an empty state.
+
+Shapes: [..., D] observations, [..., A] Box actions or [...] choices, P parameters.
+"""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import Tensor, nn
+
+from ddp_ppo.maths.distributions import gaussian_entropy, gaussian_logp
+from ddp_ppo.maths.moments import RmsState
+from ddp_ppo.policies.convolution import convolved
+from ddp_ppo.policies.network import NetworkSpec
+from ddp_ppo.policies.normalizer import Normalizer
+from ddp_ppo.protocols import EnvSpec, FloatArray
+
+_ACTIVATIONS = {"tanh": torch.tanh, "relu": torch.relu, "elu": nn.functional.elu}
+
+
+class Evaluation(NamedTuple):
+    """What the PPO loss needs of a batch."""
+
+    logp: Tensor  # [...]
+    entropy: Tensor  # [...] or a scalar
+    value: Tensor  # [...]
+
+
+class ActorCritic(nn.Module):
+    """A policy and its critic over one flat parameter vector [P], on the device where that lies."""
+
+    def __init__(self, network: NetworkSpec, parameters: Tensor) -> None:
+        super().__init__()
+        self.network = network
+        self.flat = nn.Parameter(parameters)
+        self.obs_mean: Tensor
+        self.obs_inv_std: Tensor
+        self.obs_clip: Tensor
+        actor, critic = network.trunk("actor"), network.trunk("critic")
+        self._num_actor_layers = len(actor)
+        log_std = network.log_std_slice
+        self._sizes = [
+            *(layer.size for layer in actor),
+            log_std.stop - log_std.start,
+            *(layer.size for layer in critic),
+        ]
+        device = parameters.device
+        self.register_buffer("obs_mean", torch.zeros(network.obs_size, device=device))
+        self.register_buffer("obs_inv_std", torch.ones(network.obs_size, device=device))
+        self.register_buffer("obs_clip", torch.tensor(float("inf"), device=device))
+
+    def load_obs_rms_state(self, state: RmsState | None) -> None:
+        """Freezes these statistics until the next call; None is the network's scale alone."""
+        normalizer = Normalizer(self.network.obs_size, scale=self.network.obs_scale)
+        normalizer.load(state)
+        self.obs_mean.copy_(torch.from_numpy(normalizer.mean))
+        self.obs_inv_std.copy_(torch.from_numpy(normalizer.inv_std))
+        self.obs_clip.fill_(float(normalizer.clip))
+
+    def normalize(self, obs: Tensor) -> Tensor:
+        """Raw observations [..., D] as the networks read them."""
+        return ((obs - self.obs_mean) * self.obs_inv_std).clamp(-self.obs_clip, self.obs_clip)
+
+    def actor(self, normalized_obs: Tensor) -> Tensor:
+        """Means or logits [..., A]."""
+        return self._trunk(self._parts()[0], normalized_obs)
+
+    def critic(self, normalized_obs: Tensor) -> Tensor:
+        """Values [...]."""
+        return self._trunk(self._parts()[2], normalized_obs).squeeze(-1)
+
+    def logp(self, act: Tensor, output: Tensor) -> Tensor:
+        """log-probability [...] of act given the actor's output [..., A]."""
+        if self.network.head == "categorical":
+            return output.log_softmax(-1).gather(-1, act.unsqueeze(-1)).squeeze(-1)
+        log_std = self.flat[self.network.log_std_slice]
+        return gaussian_logp(act, output, log_std, log_std.exp())  # type: ignore[no-any-return]
+
+    def evaluate(self, normalized_obs: Tensor, act: Tensor) -> Evaluation:
+        """log-probability and entropy of act and the value of the observation, with gradients to `flat`."""
+        actor, log_std, critic = self._parts()
+        output = self._trunk(actor, normalized_obs)
+        value = self._trunk(critic, normalized_obs).squeeze(-1)
+        if self.network.head == "categorical":
+            log_probabilities = output.log_softmax(-1)
+            logp = log_probabilities.gather(-1, act.unsqueeze(-1)).squeeze(-1)
+            return Evaluation(logp, -(log_probabilities.exp() * log_probabilities).sum(-1), value)
+        return Evaluation(gaussian_logp(act, output, log_std, log_std.exp()), gaussian_entropy(log_std), value)
+
+    def _parts(self) -> tuple[list[Tensor], Tensor, list[Tensor]]:
+        """The actor's blocks, log_std and the critic's blocks; one split has one gradient, slices have one each."""
+        parts = torch.split(self.flat, self._sizes)
+        border = self._num_actor_layers
+        views = [
+            [block.view(-1, layer.outputs) for layer, block in zip(layers, blocks, strict=True)]
+            for layers, blocks in (
+                (self.network.trunk("actor"), parts[:border]),
+                (self.network.trunk("critic"), parts[border + 1 :]),
+            )
+        ]
+        return views[0], parts[border], views[1]
+
+    def _trunk(self, blocks: list[Tensor], x: Tensor) -> Tensor:
+        activation = _ACTIVATIONS[self.network.activation]
+        num_convolutions = len(self.network.conv_channels)
+        x = convolved(self.network, x, [(b[:-1], b[-1]) for b in blocks[:num_convolutions]], activation)
+        *hidden, last = blocks[num_convolutions:]
+        for block in hidden:
+            x = activation(x @ block[:-1] + block[-1])
+        return x @ last[:-1] + last[-1]
+
+
+class TorchPolicy:
+    """The actor's side of any torch policy, with the same methods as `NumpyPolicy`, and its reference."""
+
+    def __init__(self, network: NetworkSpec, env: EnvSpec, num_envs: int, num_steps: int) -> None:
+        torch.set_num_threads(1)
+        self._policy = ActorCritic(network, torch.zeros(network.num_parameters)).eval()
+        self._is_gaussian = network.head == "gaussian"
+        self._low = np.array(env.action_low, np.float32)
+        self._high = np.array(env.action_high, np.float32)
+        self._noise = np.empty((num_steps, num_envs, network.action_size), np.float32)
+        self._obs: list[Tensor] = []
+        self.outputs = np.empty((num_steps, num_envs, network.action_size), np.float32)
+
+    @torch.no_grad()
+    def load(self, parameters: FloatArray, obs_rms_state: RmsState | None) -> None:
+        """Acts with a copy of these parameters [P] and this frozen state."""
+        self._policy.flat.copy_(torch.from_numpy(parameters))
+        self._policy.load_obs_rms_state(obs_rms_state)
+
+    def begin(self, generator: np.random.Generator) -> None:
+        """Draws the noise of a whole rollout: standard normal, or Gumbel for a categorical."""
+        if self._is_gaussian:
+            generator.standard_normal(dtype=np.float32, out=self._noise)
+        else:
+            self._noise = generator.gumbel(size=self._noise.shape).astype(np.float32)
+
+    @torch.inference_mode()
+    def act(self, step: int, obs: FloatArray, act: NDArray[Any]) -> NDArray[Any]:
+        """Samples the actions of one step into act and returns what the environment gets."""
+        output = self._policy.actor(self._policy.normalize(torch.from_numpy(obs))).numpy()
+        self.outputs[step] = output
+        if self._is_gaussian:
+            std = self._policy.flat[self._policy.network.log_std_slice].exp().numpy()
+            act[...] = output + self._noise[step] * std
+            return np.asarray(np.clip(act, self._low, self._high))
+        act[...] = (output + self._noise[step]).argmax(-1)
+        return act
+
+    @torch.inference_mode()
+    def mode(self, obs: FloatArray) -> NDArray[Any]:
+        """The deterministic action for the environment: the clipped mean [K, A] or the likeliest choice [K]."""
+        output = self._policy.actor(self._policy.normalize(torch.from_numpy(obs))).numpy()
+        return np.asarray(np.clip(output, self._low, self._high) if self._is_gaussian else output.argmax(-1))
+
+    @torch.inference_mode()
+    def logp(self, act: NDArray[Any]) -> FloatArray:
+        """log-probabilities [T, K] of the rollout's samples."""
+        return self._policy.logp(torch.from_numpy(act), torch.from_numpy(self.outputs)).numpy()
+
+    @torch.inference_mode()
+    def values(self, obs: FloatArray) -> FloatArray:
+        """The critic's values [M] of raw observations [M, D]."""
+        return self._policy.critic(self._policy.normalize(torch.from_numpy(np.ascontiguousarray(obs)))).numpy()

@@ -1,0 +1,264 @@
+"""stable-baselines3's PPO on a run's task, budget, settings and seed, left as a run folder that `compare` reads.
+
+Observations and rewards are normalised as in the run (VecNormalize), environments step in turn in one process
+(DummyVecEnv), torch has one thread: what is quickest for small networks. Evaluations are the run's own, with the same
+seeds, deterministic actions and frozen statistics; they do not count as training time.
+
+Shapes: K environments, D observation size, A action size.
+"""
+
+from __future__ import annotations
+
+import csv
+import json
+import math
+import time
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ddp_ppo.config.settings import Config, ConfigError, load_config
+from ddp_ppo.envs.build import make_batch_env
+from ddp_ppo.errors import blamed
+from ddp_ppo.protocols import FloatArray
+from ddp_ppo.report.groups import SB3, group_runs
+from ddp_ppo.runs.reading import Given, Run, Settings, read_run, read_settings
+from ddp_ppo.runs.versions import save_versions
+from ddp_ppo.sampling.episodes import EVAL_BLOCK, Episode, blocks_of, evaluation_seeds, run_block
+
+_PACKAGE = "stable-baselines3"
+_CLIP = 10.0  # of normalised observations and rewards, as in our own runs
+_EPISODES_OF_A_ROUND = 1_000_000  # more than any round ends, so that none is forgotten
+_METRICS = {  # ours: theirs
+    "train/policy_loss": "train/policy_gradient_loss",
+    "train/value_loss": "train/value_loss",
+    "train/approx_kl": "train/approx_kl",
+    "train/clip_fraction": "train/clip_fraction",
+    "train/explained_variance": "train/explained_variance",
+    "train/learning_rate": "train/learning_rate",
+}
+_SAME_ONLY: Mapping[str, tuple[Any, ...]] = {  # what has a counterpart there
+    "learner": ("ppo",),
+    "discretize_actions": (None,),
+    "learning_rate_schedule": ("constant", "linear"),
+    "recompute_advantages": (False,),
+}
+
+
+def add_sb3(runs: Sequence[Run], ignored: Sequence[str], say: Callable[[str], None]) -> list[Run]:
+    """The runs, and one of stable-baselines3 for each seed of the first group that is not its own.
+
+    Raises:
+        ConfigError, EnvError: as `train_sb3`; or all runs are its own.
+    """
+    ours = [run for run in runs if run.setting("learner") != SB3]
+    if not ours:
+        raise ConfigError(f"--against sb3: these are all {_PACKAGE}'s own runs; name one of ours too")
+    together = list(runs)
+    for run in group_runs(ours, ignored)[0].runs:
+        theirs = train_sb3(run, run.setting("seed"), say)
+        if not any(theirs.path.samefile(other.path) for other in together):
+            together.append(theirs)
+    return together
+
+
+def train_sb3(run: Run, seed: int, say: Callable[[str], None]) -> Run:
+    """Trains with this seed, or takes the folder of an earlier call with the same settings.
+
+    Raises:
+        ConfigError: the package is not installed, or a setting has no counterpart in it.
+        EnvError: the task cannot be built by Gymnasium.
+    """
+    settings = _settings(run, seed)
+    folder, is_done = _place(run.path.parent / f"{run.name}-{SB3}-seed{seed}", settings)
+    if is_done:
+        say(f"taken: {folder}, trained before with the same settings")
+        return read_run(folder)
+    config = load_config(run.path / "config.yaml", [f"seed={seed}"])
+    for key, allowed in _SAME_ONLY.items():
+        if getattr(config, key) not in allowed:
+            raise ConfigError(f"--against sb3: {key}: {getattr(config, key)} has no counterpart in {_PACKAGE}")
+    say(f"training {_PACKAGE}, seed {seed}, {config.total_env_steps:,} environment steps ...")
+    rows = _train(config, num_learners=round(run.transitions_per_round / config.samples_per_round))
+    _write(folder, run, settings, rows)
+    say(f"trained in {rows[-1]['time/elapsed_seconds']:.1f} s, evaluations included: {folder}")
+    return read_run(folder)
+
+
+def _settings(run: Run, seed: int) -> Settings:
+    changed = {"learner": SB3, "seed": seed, "run_name": f"{SB3}-seed{seed}", "metrics_path": None}
+    changed |= {"resume": None, "init_from": None}
+    return {**run.settings, **{key: Given(json.dumps(value), f"--against {SB3}") for key, value in changed.items()}}
+
+
+def _place(path: Path, settings: Settings) -> tuple[Path, bool]:
+    """A folder that holds such a run already, else one that is free."""
+    wanted = {key: given.value for key, given in settings.items()}
+    number = 1
+    place = path
+    while place.exists():
+        file = place / "config.yaml"
+        found = read_settings(file.read_text()) if file.exists() else {}
+        if {key: given.value for key, given in found.items()} == wanted:
+            return place, True
+        number += 1
+        place = path.with_name(f"{path.name}-{number}")
+    return place, False
+
+
+def _train(config: Config, *, num_learners: int) -> list[dict[str, float]]:
+    """One row of metrics for each round. A call of `learn` is a round, with our schedule of the learning rate."""
+    model, envs = _model(config, num_learners)
+    per_round, num_rounds = config.transitions_per_round(num_learners), config.num_rounds(num_learners)
+    evaluation_env = make_batch_env(num_envs=EVAL_BLOCK, **config.env_arguments)
+    policy = _Acting(model, envs)
+    rows: list[dict[str, float]] = []
+    start = time.perf_counter()
+    for round_index in range(1, num_rounds + 1):
+        began = time.perf_counter()
+        if config.learning_rate_schedule == "linear":
+            model.lr_schedule = _constant(config.learning_rate * (1.0 - (round_index - 1) / num_rounds))
+        model.learn(per_round, reset_num_timesteps=False)
+        learned = time.perf_counter()
+        is_due = config.eval_interval > 0 and round_index % config.eval_interval == 0
+        seeds = evaluation_seeds(config.seed, config.eval_episodes) if is_due or round_index == num_rounds else []
+        episodes = [episode for block in blocks_of(seeds) for episode in run_block(evaluation_env, policy, block)]
+        ended = time.perf_counter()
+        rows.append(
+            {
+                "round": round_index,
+                "env_steps": round_index * per_round,
+                "buffer_size": per_round,
+                **_round_metrics(model),
+                **_evaluation_metrics(episodes),
+                "time/steps_per_second": per_round / (learned - began),
+                "time/elapsed_seconds": ended - start,
+                "time/record_seconds": ended - learned,
+                "time/round_seconds": ended - began,
+            }
+        )
+    envs.close()
+    evaluation_env.close()
+    return rows
+
+
+def _model(config: Config, num_learners: int) -> tuple[Any, Any]:
+    """The learner and its normalised environments."""
+    try:
+        from stable_baselines3 import PPO
+        from stable_baselines3.common.logger import Logger
+        from stable_baselines3.common.vec_env import DummyVecEnv, VecNormalize
+    except ImportError:
+        message = f"--against sb3: {_PACKAGE} is not installed; pip install 'ddp_ppo[compare]'"
+        raise ConfigError(message) from None
+    import torch
+
+    torch.set_num_threads(1)
+    envs = VecNormalize(
+        DummyVecEnv([lambda: _make_env(config)] * (config.envs_per_learner * num_learners)),
+        norm_obs=config.normalize_obs,
+        norm_reward=config.normalize_reward,
+        gamma=config.gamma,
+        clip_obs=_CLIP,
+        clip_reward=_CLIP if config.normalize_reward else math.inf,
+    )
+    activation = {"tanh": torch.nn.Tanh, "relu": torch.nn.ReLU, "elu": torch.nn.ELU}[config.activation]
+    model = PPO(
+        "MlpPolicy",
+        envs,
+        learning_rate=config.learning_rate,
+        n_steps=config.rollout_length,
+        batch_size=min(config.minibatch_size, config.samples_per_round) * num_learners,
+        n_epochs=config.num_epochs,
+        gamma=config.gamma,
+        gae_lambda=config.gae_lambda,
+        clip_range=config.clip_range,
+        clip_range_vf=config.value_clip_range,
+        normalize_advantage=config.normalize_advantages,
+        ent_coef=config.entropy_coef,
+        vf_coef=config.value_coef,
+        max_grad_norm=math.inf if config.max_grad_norm is None else config.max_grad_norm,
+        target_kl=config.target_kl,
+        stats_window_size=_EPISODES_OF_A_ROUND,
+        policy_kwargs={
+            "net_arch": list(config.hidden_sizes),
+            "activation_fn": activation,
+            "log_std_init": config.init_log_std,
+            "optimizer_kwargs": {"eps": config.adam_eps},
+        },
+        seed=config.seed,
+        device="cpu",
+    )
+    model.set_logger(Logger(None, []))
+    return model, envs
+
+
+def _make_env(config: Config) -> Any:
+    """One environment as Gymnasium makes it; its monitor notes raw returns."""
+    import gymnasium
+    from stable_baselines3.common.monitor import Monitor
+
+    with blamed(f"--against sb3: {config.env_id} is not made by Gymnasium"):
+        env = gymnasium.make(config.env_id, max_episode_steps=config.max_episode_steps, **config.env_kwargs)
+    return Monitor(env)
+
+
+class _Acting:
+    """Their policy as `episodes` wants it: raw observations in, the likeliest actions out."""
+
+    def __init__(self, model: Any, envs: Any) -> None:
+        self._model, self._envs = model, envs
+        self._shape = envs.observation_space.shape
+
+    def mode(self, obs: FloatArray) -> NDArray[Any]:
+        """Actions [K, A] or [K] for observations [K, D]."""
+        seen = self._envs.normalize_obs(obs.reshape(-1, *self._shape))
+        actions: NDArray[Any] = self._model.predict(seen, deterministic=True)[0]
+        return actions.astype(np.float32) if actions.ndim > 1 else actions
+
+
+def _constant(value: float) -> Callable[[float], float]:
+    return lambda progress: value
+
+
+def _round_metrics(model: Any) -> dict[str, float]:
+    logged = model.logger.name_to_value
+    episodes = [(float(episode["r"]), float(episode["l"])) for episode in model.ep_info_buffer]
+    model.ep_info_buffer.clear()
+    returns, lengths = zip(*episodes, strict=True) if episodes else ((), ())
+    return {
+        **{ours: float(logged[theirs]) for ours, theirs in _METRICS.items()},
+        "train/entropy": -float(logged["train/entropy_loss"]),
+        "rollout/episodes": len(episodes),
+        "rollout/episode_return_mean": _mean(returns),
+        "rollout/episode_length_mean": _mean(lengths),
+    }
+
+
+def _evaluation_metrics(episodes: Sequence[Episode]) -> dict[str, float]:
+    returns = [episode.episode_return for episode in episodes]
+    return {
+        "eval/return_mean": _mean(returns),
+        "eval/return_std": float(np.std(returns)) if episodes else math.nan,
+        "eval/length_mean": _mean([episode.length for episode in episodes]),
+    }
+
+
+def _mean(values: Sequence[float]) -> float:
+    return sum(values) / len(values) if values else math.nan
+
+
+def _write(folder: Path, run: Run, settings: Settings, rows: Sequence[Mapping[str, float]]) -> None:
+    """The run folder; its settings come last, because with them it counts as whole."""
+    folder.mkdir(parents=True)
+    with open(folder / "metrics.csv", "w", newline="") as file:
+        writer = csv.writer(file)
+        writer.writerow(rows[0])
+        writer.writerows(["" if math.isnan(value) else value for value in row.values()] for row in rows)
+    save_versions(folder / "versions.json", _PACKAGE)
+    (folder / "lock").write_text(f"\n{run.name}-{SB3}\n")
+    lines = (f"{key}: {given.value}  # {given.origin}\n" for key, given in settings.items())
+    (folder / "config.yaml").write_text("".join(lines))

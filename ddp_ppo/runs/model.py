@@ -1,0 +1,196 @@
+"""Trained policies as every command reads them: from a run folder, a checkpoint or a model file.
+
+It reads, checks and sets them up to act. Writing them is checkpoint.py's.
+
+Shapes: P parameters, K environments, D observation size.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any, Literal
+
+import numpy as np
+
+from ddp_ppo.config.settings import env_ids
+from ddp_ppo.envs.build import describe_env, make_batch_env
+from ddp_ppo.maths.moments import RmsState
+from ddp_ppo.policies.network import NetworkSpec
+from ddp_ppo.policies.numpy_policy import NumpyPolicy
+from ddp_ppo.policies.torch_policy import TorchPolicy
+from ddp_ppo.protocols import BatchEnv, EnvSpec, FloatArray
+from ddp_ppo.runs.checkpoint import (
+    CheckpointError,
+    find_checkpoint,
+    is_checkpoint,
+    network_of,
+    with_tuples,
+)
+from ddp_ppo.runs.checkpoint import load_model as load_model_file
+
+_FILES = {"best": "model_best.pt", "current": "model.pt"}
+_INFO = (
+    "learner",
+    "config",
+    "seed",
+    "round",
+    "env_steps",
+    "eval_return",
+    "eval_episodes",
+    "solved_return",
+    "policy_backend",
+)
+_OF_ALL_TASKS = ("round", "eval_return", "solved_return")
+
+
+@dataclass(frozen=True)
+class Model:
+    """A policy at one moment, and what is known of where it comes from.
+
+    Attributes:
+        path: the file that was read.
+        name: what tables call it.
+        env_arguments: keyword arguments of `envs.make_batch_env` but num_envs.
+        parameters: [P], all finite.
+        obs_rms_state: the frozen statistics of its observations; None where it acts on raw ones.
+        info: learner, config (name), seed, round, env_steps, eval_return (of this very policy, so not of a checkpoint),
+            eval_episodes, solved_return, policy_backend; what the file does not tell is missing.
+        return_rms_state: [1], statistics of the returns that scaled its rewards; None where nothing did.
+    """
+
+    path: Path
+    name: str
+    network: NetworkSpec
+    env: EnvSpec
+    env_arguments: dict[str, Any]
+    parameters: FloatArray
+    obs_rms_state: RmsState | None
+    info: dict[str, Any]
+    return_rms_state: RmsState | None = None
+
+
+def load_model(path: str | Path, which: Literal["best", "current"] = "best") -> Model:
+    """Reads a policy.
+
+    Args:
+        path: a run folder (its best or current model, or its newest checkpoint where it has no model yet), a folder
+            of checkpoints (the newest), a checkpoint or a model file.
+        which: the model of a run folder.
+
+    Raises:
+        CheckpointError: one line: no such file, not a model, damaged, of another format, or not finite.
+    """
+    place = Path(path)
+    if not place.exists():
+        raise CheckpointError(f"{place}: no such file or folder; name a run folder, a checkpoint or a model file")
+    file = place / _FILES[which] if place.is_dir() else place
+    model = _of_checkpoint(place) if is_checkpoint(file) or not file.exists() else _of_model_file(file)
+    if not np.isfinite(model.parameters).all():
+        raise CheckpointError(f"{model.path}: parameter {np.argmin(np.isfinite(model.parameters))} is not finite")
+    return model
+
+
+def with_tasks(model: Model) -> list[Model]:
+    """The model, and behind it, where it was trained on several tasks at once, the same policy for each of them alone.
+
+    What its run says of a round and its return belongs to all of them together, so these do not have it.
+    """
+    ids = env_ids(model.env.env_id)
+    return [model, *(_for_task(model, env_id) for env_id in ids if len(ids) > 1)]
+
+
+def _for_task(model: Model, env_id: str) -> Model:
+    arguments = model.env_arguments | {"env_id": env_id}
+    info = {name: value for name, value in model.info.items() if name not in _OF_ALL_TASKS}
+    env = describe_env(**arguments)
+    return replace(model, name=f"{model.name} {env_id}", env=env, env_arguments=arguments, info=info)
+
+
+def acting_policy(model: Model, num_envs: int, num_steps: int = 1) -> NumpyPolicy | TorchPolicy:
+    """What acted in the model's run, for K environments, its statistics frozen.
+
+    Args:
+        num_steps: what one `begin` draws noise for.
+    """
+    is_torch = model.info.get("policy_backend") == "torch" or not model.network.is_mlp
+    policy = (TorchPolicy if is_torch else NumpyPolicy)(model.network, model.env, num_envs, num_steps)
+    policy.load(model.parameters, model.obs_rms_state)
+    return policy
+
+
+def make_env(model: Model, num_envs: int) -> BatchEnv:
+    """The environments that the model was trained in, on whatever backend runs them here.
+
+    Raises:
+        EnvError: they cannot be built.
+        CheckpointError: they are not what they were.
+    """
+    env = make_batch_env(num_envs=num_envs, **model.env_arguments)
+    if env.spec != replace(model.env, backend=env.spec.backend):
+        env.close()
+        raise CheckpointError(f"{model.path}: its environment has changed: it was {model.env}, now it is {env.spec}")
+    return env
+
+
+def run_folder_of(path: Path) -> Path:
+    """The folder that a model or a checkpoint belongs to: the run's, where it still lies in one."""
+    folder = path.absolute().parent
+    return folder.parent if folder.name == "checkpoints" else folder
+
+
+def _of_model_file(path: Path) -> Model:
+    network, env, parameters, state, spec = load_model_file(path)
+    returns = spec.get("return_rms_state")  # plain numbers
+    return Model(
+        path=path,
+        name=_name_of(path),
+        network=network,
+        env=env,
+        env_arguments=_env_arguments(path, spec),
+        parameters=parameters,
+        obs_rms_state=state,
+        info=_info(spec),
+        return_rms_state=returns
+        and RmsState(mean=np.array([returns["mean"]]), var=np.array([returns["var"]]), count=returns["count"]),
+    )
+
+
+def _of_checkpoint(place: Path) -> Model:
+    try:
+        path, content, _ = find_checkpoint(place)
+    except CheckpointError as error:
+        if place.is_file():
+            raise
+        raise CheckpointError(f"{place}: neither a model nor a checkpoint that can be read is in it") from error
+    states = [content[name] for name in ("obs_rms_state", "return_rms_state")]
+    obs_state, return_state = (state if state["count"] else None for state in states)
+    info = _info(content)
+    info.pop("eval_return", None)  # of the last evaluation, which may have been some rounds before
+    return Model(
+        path=path,
+        name=_name_of(path),
+        network=network_of(content),
+        env=EnvSpec(**with_tuples(content["env"])),
+        env_arguments=_env_arguments(path, content),
+        parameters=content["ranks"][0]["learner"]["parameters"],
+        obs_rms_state=obs_state,
+        info=info,
+        return_rms_state=return_state,
+    )
+
+
+def _env_arguments(path: Path, about: dict[str, Any]) -> dict[str, Any]:
+    if "env_arguments" not in about:
+        raise CheckpointError(f"{path}: it does not say how its environment is built")
+    return dict(about["env_arguments"])
+
+
+def _info(about: dict[str, Any]) -> dict[str, Any]:
+    return {name: about[name] for name in _INFO if name in about}
+
+
+def _name_of(path: Path) -> str:
+    """The file's name without its ending, behind the run folder's where it lies in one."""
+    run = run_folder_of(path)
+    return f"{run.name}/{path.stem}" if (run / "config.yaml").exists() else path.stem

@@ -1,0 +1,44 @@
+"""What a run was made with: releases, the exact source of this package, and the machine. Torch-free.
+
+Two runs with the same settings and the same versions should be equal; where they are not, look here first.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+import platform
+from importlib.metadata import version
+from pathlib import Path
+
+import ddp_ppo
+
+_PACKAGES = ("torch", "numpy", "mujoco", "gymnasium")
+_HASH_LENGTH = 12
+
+
+def versions(*extra_packages: str) -> dict[str, str]:
+    """Names and versions; `source` is a hash of the package's own files, so that edited code shows too."""
+    return {
+        "ddp_ppo": ddp_ppo.__version__,
+        "source": source_hash(),
+        "python": platform.python_version(),
+        **{package: version(package) for package in (*_PACKAGES, *extra_packages)},
+        "system": f"{platform.system()} {platform.release()} {platform.machine()}",
+        "cores": str(os.cpu_count()),
+    }
+
+
+def source_hash() -> str:
+    """The first digits of a SHA-256 over every module of the package."""
+    digest = hashlib.sha256()
+    home = Path(__file__).parents[1]
+    for path in sorted(home.rglob("*.py")):
+        digest.update(str(path.relative_to(home)).encode() + b"\0" + path.read_bytes())
+    return digest.hexdigest()[:_HASH_LENGTH]
+
+
+def save_versions(path: Path, *extra_packages: str) -> None:
+    """Writes `versions()` as JSON."""
+    path.write_text(json.dumps(versions(*extra_packages), indent=2) + "\n")

@@ -1,0 +1,330 @@
+"""An actor process: K environments and a copy of the policy, one whole rollout for each "sample" of its learner.
+
+Only commands and small statistics cross the pipe; tensors are written to the shared block. The process of an MLP
+policy never imports torch: it starts in 0.3 s and takes 60 MB instead of 240. It dies with its learner.
+
+Shapes: T rollout_length, B environments of the learner, K environments of this actor, D observation size.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import importlib
+import multiprocessing
+import os
+import random
+import signal
+import time
+import traceback
+from dataclasses import dataclass
+from multiprocessing.connection import Connection
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ddp_ppo.envs.build import make_batch_env
+from ddp_ppo.envs.inspection import first_overlap, names_of
+from ddp_ppo.envs.state import require_plain
+from ddp_ppo.envs.step_loop import step_loop
+from ddp_ppo.errors import printable, text_of
+from ddp_ppo.maths.gae import accumulate_backwards
+from ddp_ppo.maths.moments import RmsState, compute_batch_moments
+from ddp_ppo.maths.seeding import Purpose, integer_seed, seed_global_generators, stream
+from ddp_ppo.policies.network import NetworkSpec
+from ddp_ppo.processes.lifetime import die_with_parent, outlast_readers
+from ddp_ppo.protocols import Arrays, BatchEnv, EnvSpec, FloatArray, PlainState, Rows
+from ddp_ppo.sampling.episodes import EVAL_BLOCK, Episode, run_block
+from ddp_ppo.sampling.finite import (
+    SIMULATION_STATE,
+    NonFiniteError,
+    NotFinite,
+    first_in_annotations,
+    first_in_parameters,
+    first_in_steps,
+)
+from ddp_ppo.sampling.rollout import REWARD_CLIP, Discounting, slot_name
+from ddp_ppo.sampling.shared_memory import SharedBlock
+
+_STEP_FIELDS = ("obs", "act", "terminated", "truncated", "final_obs")
+
+
+@dataclass(frozen=True)
+class ActorJob:
+    """All that an actor is told when it is spawned; plain values and the shared block.
+
+    Attributes:
+        actor_id: index among the actors of its learner.
+        rank: its learner.
+        first_env, num_envs: its columns [first_env, first_env + K) of the rollout.
+        rollout_length: T.
+        env_arguments: keyword arguments of `make_batch_env` but num_envs.
+        env: what the learner knows of the environment; the actor's own must be the same.
+        network, policy: the policy's shape and its class as "module:Class".
+        annotate: what completes a rollout, "module:function".
+        field_names: the arrays of the block that belong to a rollout.
+        num_slots: rollouts that the block has room for.
+        normalize_obs, normalize_reward: which moments to report.
+        assistant, assistant_settings: what helps the learner while it trains, "module:Class", and its settings.
+    """
+
+    actor_id: int
+    rank: int
+    first_env: int
+    num_envs: int
+    rollout_length: int
+    seed: int
+    env_arguments: dict[str, Any]
+    env: EnvSpec
+    network: NetworkSpec
+    policy: str
+    annotate: str
+    gamma: float
+    gae_lambda: float
+    field_names: tuple[str, ...]
+    num_slots: int
+    block: SharedBlock
+    normalize_obs: bool
+    normalize_reward: bool
+    assistant: str
+    assistant_settings: Any
+
+
+class Actor:
+    """Samples rollouts into its columns; owns its environments, its policy and where their episodes stand."""
+
+    def __init__(self, job: ActorJob) -> None:
+        self._job = job
+        seed_global_generators(integer_seed(job.seed, Purpose.GLOBAL, job.rank, job.actor_id))
+        self._env = make_batch_env(num_envs=job.num_envs, first_index=job.first_env, **job.env_arguments)
+        if self._env.spec != job.env:
+            raise ValueError(f"actor {job.actor_id} built {self._env.spec}, its learner {job.env}")
+        self._policy = _load_attribute(job.policy)(job.network, job.env, job.num_envs, job.rollout_length)
+        self._annotate = _load_attribute(job.annotate)
+        arrays = job.block.arrays
+        own = slice(job.first_env, job.first_env + job.num_envs)
+        self._arrays = arrays
+        self._slots = [
+            {name: arrays[slot_name(name, slot)][:, own] for name in job.field_names} for slot in range(job.num_slots)
+        ]
+        self._reward = np.zeros((job.rollout_length, job.num_envs))
+        progress = arrays["progress"][job.actor_id : job.actor_id + 1]
+        self._rows = [
+            Rows(reward=self._reward, progress=progress, **{name: columns[name] for name in _STEP_FIELDS})
+            for columns in self._slots
+        ]
+        self._run_steps = step_loop(self._env)
+        self._episode_return = np.zeros(job.num_envs)
+        self._episode_length = np.zeros(job.num_envs, np.int64)
+        self._discounted_return = np.zeros(job.num_envs)
+        seeds = [integer_seed(job.seed, Purpose.ENVIRONMENT, job.rank, job.first_env + i) for i in range(job.num_envs)]
+        self._obs = self._env.reset(seeds).copy()
+        is_first = job.actor_id == job.rank == 0  # one of all is enough to find it out
+        self._overlap = first_overlap(self._env, job.env_arguments, seeds[0]) if is_first else ""
+        self._eval_env: BatchEnv | None = None
+        self._eval_policy: Any = None
+        self._assistant: Any = None
+
+    def save(self) -> PlainState:
+        """Where the environments and their episodes stand between two rollouts; "env" is None if it cannot be saved."""
+        env = self._env.save()
+        require_plain(env, f"{self._job.env.env_id}: save()")
+        return {
+            "env": env,
+            "episode_return": self._episode_return.copy(),
+            "episode_length": self._episode_length.copy(),
+            "discounted_return": self._discounted_return.copy(),
+        }
+
+    def restore(self, state: PlainState) -> None:
+        """Goes on where `save` was called; where the environments could not be saved they start new episodes."""
+        if state["env"] is None:
+            return
+        self._obs = self._env.restore(state["env"]).copy()
+        self._episode_return = np.array(state["episode_return"], np.float64)
+        self._episode_length = np.array(state["episode_length"], np.int64)
+        self._discounted_return = np.array(state["discounted_return"], np.float64)
+
+    def sample(self, round_index: int, slot: int = 0) -> dict[str, Any]:
+        """Fills this actor's columns of a rollout slot with T steps and annotates them.
+
+        Returns:
+            actor_id, episodes, episode_return_sum, episode_returns, episode_len_sum, obs_rms_moments and
+            return_rms_moments of this rollout alone, reward_terms, overlap (of bodies at the first reset, in words),
+            the seconds it took, and the state to go on from.
+        """
+        job, start = self._job, time.perf_counter()
+        columns = self._slots[slot]
+        self._policy.load(self._published("parameters", slot), self._obs_rms_state(slot))
+        self._policy.begin(stream(job.seed, Purpose.ACTION_NOISE, job.rank, job.actor_id, round_index))
+        rows = self._rows[slot]
+        rows.obs[0][...] = self._obs
+        reward_terms = self._run_steps(self._policy.act, rows)
+        self._obs = rows.obs[-1].copy()
+        sampled = time.perf_counter()
+        columns["reward"][:] = self._reward
+        self._require_finite(first_in_steps(columns), slot)
+        scale = float(self._published("reward_scale", slot)[0])
+        clip = REWARD_CLIP if job.normalize_reward else np.inf
+        self._annotate(self._policy, columns, Discounting(job.gamma, job.gae_lambda, scale, clip))
+        self._require_finite(first_in_annotations(columns), slot)
+        stats = self._statistics(columns) | {"reward_terms": reward_terms, "overlap": self._overlap}
+        self._overlap = ""  # told once
+        annotated = time.perf_counter()
+        stats |= {"sample_seconds": sampled - start, "annotate_seconds": annotated - sampled, "state": self.save()}
+        return stats
+
+    def _require_finite(self, bad: NotFinite | None, slot: int) -> None:
+        if bad is None:
+            return
+        if bad.stage in ("observation", "final observation", "reward"):
+            bad = self._named(bad)
+        elif parameter := first_in_parameters(self._job.network, self._published("parameters", slot)):
+            raise NonFiniteError(f"the parameter {parameter}, as it was published")
+        raise NonFiniteError(bad.words(self._job.first_env), bad._asdict())
+
+    def _named(self, bad: NotFinite) -> NotFinite:
+        """The same in the environment's own words, and blamed on the state of its simulation if that is not finite."""
+        state, column = names_of(self._env, bad.env, bad.column, self._job.env_arguments)
+        return bad._replace(stage=SIMULATION_STATE, name=state) if state else bad._replace(name=column)
+
+    def _statistics(self, columns: Arrays) -> dict[str, Any]:
+        job = self._job
+        ended = columns["terminated"] | columns["truncated"]
+        returns, lengths = self._finished_episodes(ended)
+        obs_moments = return_moments = None
+        if job.normalize_obs:
+            obs_moments = compute_batch_moments(columns["obs"][:-1].reshape(-1, job.network.obs_size))
+        if job.normalize_reward:
+            return_moments = compute_batch_moments(self._discounted_returns(ended).reshape(-1, 1))
+        return {
+            "actor_id": job.rank * len(self._arrays["progress"]) + job.actor_id,
+            "episodes": len(returns),
+            "episode_return_sum": float(sum(returns)),
+            "episode_returns": returns,
+            "episode_len_sum": int(sum(lengths)),
+            "episode_terminations": int(np.count_nonzero(columns["terminated"])),
+            "obs_rms_moments": obs_moments,
+            "return_rms_moments": return_moments,
+        }
+
+    def _finished_episodes(self, ended: NDArray[np.bool_]) -> tuple[list[float], list[int]]:
+        """Raw returns and lengths of the episodes that ended in this rollout; the open ones are carried on."""
+        returns, lengths = [], []
+        first = np.zeros(self._job.num_envs, np.int64)
+        for step, i in np.argwhere(ended).tolist():
+            returns.append(float(self._episode_return[i] + self._reward[first[i] : step + 1, i].sum()))
+            lengths.append(int(self._episode_length[i] + step + 1 - first[i]))
+            self._episode_return[i] = 0.0
+            self._episode_length[i] = 0
+            first[i] = step + 1
+        for i in range(self._job.num_envs):
+            self._episode_return[i] += self._reward[first[i] :, i].sum()
+        self._episode_length += self._job.rollout_length - first
+        return returns, lengths
+
+    def _discounted_returns(self, ended: NDArray[np.bool_]) -> NDArray[np.float64]:
+        """Running discounted returns [T, K] from each episode's start, whose spread scales the rewards."""
+        total = self._reward.copy()
+        total[0] += self._job.gamma * self._discounted_return
+        decay = np.zeros_like(total)
+        decay[1:] = self._job.gamma * ~ended[:-1]
+        accumulate_backwards(total[::-1], decay[::-1])
+        self._discounted_return = total[-1] * ~ended[-1]
+        return total
+
+    def _published(self, name: str, slot: int) -> NDArray[Any]:
+        return self._arrays[slot_name(name, slot)]
+
+    def _obs_rms_state(self, slot: int) -> RmsState | None:
+        if not self._job.normalize_obs:
+            return None
+        mean, var, count = (self._published(name, slot) for name in ("obs_mean", "obs_var", "obs_count"))
+        return {"mean": mean, "var": var, "count": float(count[0])}
+
+    def evaluate(self, seeds: list[int], slot: int = 0) -> list[Episode]:
+        """One block of deterministic episodes with the published parameters, in environments of its own."""
+        job = self._job
+        if self._eval_env is None:
+            self._eval_env = make_batch_env(num_envs=EVAL_BLOCK, **job.env_arguments)
+            self._eval_policy = _load_attribute(job.policy)(job.network, job.env, EVAL_BLOCK, 1)
+        self._eval_policy.load(self._published("parameters", slot), self._obs_rms_state(slot))
+        progress = self._arrays["progress"][job.actor_id : job.actor_id + 1]
+        training_streams = random.getstate(), np.random.get_state()
+        episodes = run_block(self._eval_env, _Counted(self._eval_policy, progress), seeds)
+        random.setstate(training_streams[0])
+        np.random.set_state(training_streams[1])
+        return episodes
+
+    def assist(self) -> None:
+        """Helps the learner until it has trained the round."""
+        job = self._job
+        if self._assistant is None:
+            factory = _load_attribute(job.assistant)
+            self._assistant = factory(self._arrays, job.network, job.assistant_settings)
+        self._assistant.serve()
+
+    def close(self) -> None:
+        """Closes the environments."""
+        self._env.close()
+        if self._eval_env is not None:
+            self._eval_env.close()
+
+
+class _Counted:
+    """A policy that counts its actions in `progress`, so that a slow evaluation can be told from one that hangs."""
+
+    def __init__(self, policy: Any, progress: NDArray[np.int64]) -> None:
+        self._policy, self._progress = policy, progress
+        progress[0] = 0
+
+    def mode(self, obs: FloatArray) -> NDArray[Any]:
+        """Actions for observations [K, D]."""
+        self._progress[0] += 1
+        actions: NDArray[Any] = self._policy.mode(obs)
+        return actions
+
+
+def actor_main(job: ActorJob, connection: Connection) -> None:
+    """Serves the learner's commands until "close" or until the learner is gone.
+
+    Answers ("ready", state), ("done", result) or ("error", (summary, traceback, where)). Whatever is raised is an
+    error: an environment's connection that is lost, or its sys.exit(), is no end of this process.
+    """
+    for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):  # signals are for the learner to act on
+        signal.signal(number, signal.SIG_IGN)
+    learner = multiprocessing.parent_process()
+    die_with_parent(learner.pid if learner is not None else None)
+    os.setsid()  # with what its environments start it is one group, which ends with it
+    outlast_readers()
+    os.register_at_fork(after_in_child=connection.close)
+    try:
+        actor = Actor(job)
+        _answer(connection, "ready", actor.save())
+        while (command := _next_command(connection))[0] != "close":
+            _answer(connection, "done", getattr(actor, command[0])(*command[1:]))
+        actor.close()
+    except BaseException as error:
+        where = getattr(error, "where", None)
+        summary = f"{type(error).__name__}: {text_of(error)}"
+        _answer(connection, "error", (summary, printable(traceback.format_exc()), where))
+
+
+def _answer(connection: Connection, kind: str, content: Any) -> None:
+    if connection.closed:
+        os._exit(1)  # a child that an environment has forked and let go on: it is no second actor
+    with contextlib.suppress(OSError):  # the learner is gone, as the next command will say
+        connection.send((kind, content))
+
+
+def _next_command(connection: Connection) -> tuple[Any, ...]:
+    try:
+        command: tuple[Any, ...] = connection.recv()
+    except (EOFError, OSError):  # the learner is gone
+        return ("close",)
+    return command
+
+
+def _load_attribute(name: str) -> Any:
+    module, _, attribute = name.partition(":")
+    return getattr(importlib.import_module(module), attribute)

@@ -1,0 +1,322 @@
+"""The learner's side of its actors: starts them, sends commands, gathers answers, and replaces lost ones.
+
+An actor that is killed, exits or hangs is started anew where it stood before its last command, which it then repeats:
+with the same streams it does the same. An exception in an environment would only happen again, so it ends the run.
+Every wait has a limit: an actor hangs if it neither answers nor steps its environments for so long. Torch-free.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import multiprocessing
+import os
+import signal
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from multiprocessing import resource_tracker
+from multiprocessing.connection import Connection, wait
+from multiprocessing.process import BaseProcess
+from typing import Any, NoReturn
+
+from ddp_ppo.processes.lifetime import is_stopped
+from ddp_ppo.protocols import PlainState
+from ddp_ppo.sampling.actor import ActorJob, actor_main
+from ddp_ppo.sampling.episodes import Episode, blocks_of
+
+_POLL_SECONDS = 1.0
+_CLOSE_SECONDS = 5.0
+_HURRIED_CLOSE_SECONDS = 1.0  # after an error, when actors may be busy for long
+
+
+class ActorError(RuntimeError):
+    """An actor failed; the message says which one, where, and why, with its own traceback below.
+
+    Attributes:
+        job, state: of an actor that met a bad value, and where its environments stood before the rollout.
+        where: the bad value, see `finite.NotFinite`; None for every other failure.
+    """
+
+    job: ActorJob
+    state: PlainState | None = None
+    where: dict[str, Any] | None = None
+
+
+@dataclass
+class _Member:
+    job: ActorJob
+    process: BaseProcess = field(init=False)
+    connection: Connection = field(init=False)
+    state: PlainState | None = None  # where its environments stood after its last rollout
+    command: tuple[Any, ...] | None = None  # what it has been told and not answered yet
+    fate: str | None = None  # why it was given up, if the learner did so
+
+    @property
+    def progress(self) -> int:
+        """The step of its rollout or evaluation."""
+        return int(self.job.block.arrays["progress"][self.job.actor_id])
+
+    @property
+    def is_lost(self) -> bool:
+        """Whether it has ended without an answer, even where a child of its environment holds its end of the pipe."""
+        return not self.process.is_alive() and not self.connection.poll()
+
+    def start(self) -> None:
+        """Starts the process; its first answer is "ready"."""
+        context = multiprocessing.get_context("spawn")
+        self.connection, there = context.Pipe()
+        name = f"actor {self.job.rank}.{self.job.actor_id}"
+        self.process = context.Process(target=actor_main, args=(self.job, there), name=name, daemon=True)
+        # A child ignores these signals as soon as its own code runs; until then it inherits that they are blocked.
+        unblocked = signal.pthread_sigmask(signal.SIG_BLOCK, (signal.SIGHUP,))  # which the tracker would end of
+        try:
+            resource_tracker.ensure_running()  # which the first spawn would do, and unblock the other two
+            signal.pthread_sigmask(signal.SIG_BLOCK, (signal.SIGINT, signal.SIGTERM))
+            self.process.start()
+        finally:
+            signal.pthread_sigmask(signal.SIG_SETMASK, unblocked)
+        there.close()
+
+    def stop(self, seconds: float) -> None:
+        """Gives the process some time to end, then kills it; and whatever its environments have started and left."""
+        self.process.join(seconds)
+        if self.process.is_alive():
+            self.process.kill()
+            self.process.join()
+        assert self.process.pid
+        with contextlib.suppress(OSError):  # nobody is left
+            os.killpg(self.process.pid, signal.SIGKILL)
+        self.connection.close()
+        self.process.close()
+
+
+class ActorPool:
+    """The running actors of one learner; closes them when it is left as a context."""
+
+    def __init__(
+        self,
+        jobs: Sequence[ActorJob],
+        *,
+        timeout_seconds: float,
+        max_restarts: int = 0,
+        on_restart: Callable[[str], None] = lambda what: None,
+    ) -> None:
+        """Starts one process for each job.
+
+        Args:
+            timeout_seconds: longest wait for an answer or for the next step of the actor's environments.
+            max_restarts: lost actors that are replaced, all together, before one ends the run.
+            on_restart: is told of each replaced actor what became of it.
+        """
+        self._timeout = timeout_seconds
+        self._restarts_left = max_restarts
+        self._on_restart = on_restart
+        self._members: list[_Member] = []
+        self._doing = "starting"
+        try:
+            for job in jobs:
+                member = _Member(job)
+                member.start()
+                self._members.append(member)
+        except OSError as error:
+            self.close()
+            raise ActorError(f"actor {job.actor_id} of rank {job.rank} cannot be started: {error}") from error
+        except BaseException:
+            self.close()
+            raise
+
+    def __enter__(self) -> ActorPool:
+        return self
+
+    def __exit__(self, error_type: type[BaseException] | None = None, *error: object) -> None:
+        self.close(_CLOSE_SECONDS if error_type is None else _HURRIED_CLOSE_SECONDS)
+
+    @property
+    def states(self) -> list[PlainState]:
+        """Where the actors stood after their last rollout."""
+        return [member.state for member in self._members if member.state is not None]
+
+    def wait_ready(self) -> None:
+        """Waits until every actor has built its environments.
+
+        Raises:
+            ActorError: one failed, exited or took longer than the time limit.
+        """
+        for member, state in zip(self._members, self._gather(self._members), strict=True):
+            member.state = state
+
+    def restore(self, states: Sequence[PlainState]) -> None:
+        """Sets the environments to saved states, one for each actor in order."""
+        self._doing = "restoring its environments"
+        for member, state in zip(self._members, states, strict=True):
+            self._send(member, ("restore", state))
+        self._gather(self._members)
+        for member, state in zip(self._members, states, strict=True):
+            member.state = state
+
+    def sample(self, round_index: int) -> list[dict[str, Any]]:
+        """One rollout by all actors; their statistics in the order of the actors.
+
+        Raises:
+            ActorError: as `wait_ready`.
+        """
+        self.begin_sample(round_index)
+        return self.end_sample()
+
+    def begin_sample(self, round_index: int, slot: int = 0) -> None:
+        """Sets all actors to one rollout, into this slot of the block."""
+        self._doing = f"sampling round {round_index + 1}"
+        for member in self._members:
+            self._send(member, ("sample", round_index, slot))
+
+    def end_sample(self) -> list[dict[str, Any]]:
+        """Waits for the rollout that was begun; errors as `wait_ready`."""
+        stats = self._gather(self._members)
+        for member, actor_stats in zip(self._members, stats, strict=True):
+            member.state = actor_stats.pop("state")
+        return stats
+
+    def evaluate(self, seeds: Sequence[int], slot: int = 0) -> list[Episode]:
+        """One deterministic episode for each seed with this slot's parameters, in the order of the seeds."""
+        self._doing = "evaluating"
+        blocks = blocks_of(seeds)
+        episodes: list[Episode] = []
+        for start in range(0, len(blocks), len(self._members)):
+            batch = blocks[start : start + len(self._members)]
+            members = self._members[: len(batch)]
+            for member, block in zip(members, batch, strict=True):
+                self._send(member, ("evaluate", block, slot))
+            for results in self._gather(members):
+                episodes += results
+        return episodes
+
+    def begin_assist(self) -> None:
+        """Has the first actor help the learner while it trains."""
+        self._doing = "assisting the learner"
+        self._send(self._members[0], ("assist",))
+
+    def end_assist(self) -> None:
+        """Waits until it has left the learner."""
+        self._gather(self._members[:1])
+
+    def is_assistant_lost(self, seconds: float) -> bool:
+        """Whether the assistant is gone, or has kept the learner waiting for longer than the time limit: then it ends.
+
+        Raises:
+            ActorError: it has failed.
+        """
+        member = self._members[0]
+        if seconds > self._timeout:
+            member.fate = self._lateness(member)
+            member.process.kill()
+            member.process.join(_CLOSE_SECONDS)
+        if not member.connection.poll():
+            return not member.process.is_alive()
+        kind, answer = "", None
+        with contextlib.suppress(EOFError, OSError):
+            kind, answer = member.connection.recv()
+        if kind == "error":
+            self._raise(member, answer)
+        return True
+
+    def replace_assistant(self) -> None:
+        """Starts a lost assistant anew; errors as `sample`."""
+        self._replace(self._members[0], self._epitaph(self._members[0]))
+
+    def close(self, seconds: float = _CLOSE_SECONDS) -> None:
+        """Asks every actor to stop and makes sure that it has within this time."""
+        for member in self._members:
+            with contextlib.suppress(OSError):  # already gone
+                member.connection.send(("close",))
+        deadline = time.monotonic() + seconds
+        for member in self._members:
+            member.stop(max(0.0, deadline - time.monotonic()))
+        self._members = []
+
+    def _send(self, member: _Member, command: tuple[Any, ...]) -> None:
+        member.command = command
+        try:
+            member.connection.send(command)
+        except OSError:
+            self._replace(member, self._epitaph(member))
+
+    def _gather(self, members: Sequence[_Member]) -> list[Any]:
+        """The answers of the members, in their order."""
+        answers: dict[int, Any] = {}
+        progress = [member.progress for member in members]
+        lived = [time.monotonic()] * len(members)  # when each gave its last sign of life
+        while len(answers) < len(members):
+            waiting = {member.connection: i for i, member in enumerate(members) if i not in answers}
+            ready = wait(list(waiting), _POLL_SECONDS)
+            for connection in ready:
+                i = waiting[connection]  # type: ignore[index]
+                for answer in self._receive(members[i]):
+                    answers[i] = answer
+            for i in set(waiting.values()) - answers.keys():
+                if not ready and members[i].is_lost:
+                    self._replace(members[i], self._epitaph(members[i]))
+                    lived[i] = time.monotonic()
+                elif members[i].progress != progress[i]:
+                    progress[i], lived[i] = members[i].progress, time.monotonic()
+                elif time.monotonic() > lived[i] + self._timeout:
+                    self._replace(members[i], self._lateness(members[i]))
+                    lived[i] = time.monotonic()
+        return [answers[i] for i in range(len(members))]
+
+    def _receive(self, member: _Member) -> list[Any]:
+        """The answer that has come from a member; none if it turns out to be gone and has been replaced."""
+        try:
+            kind, answer = member.connection.recv()
+        except (EOFError, OSError):
+            self._replace(member, self._epitaph(member))
+            return []
+        if kind == "error":
+            self._raise(member, answer)
+        member.command = None
+        return [answer]
+
+    def _raise(self, member: _Member, answer: Any) -> NoReturn:
+        summary, trace, where = answer
+        lost = ActorError(f"{self._place(member)} while {self._doing}: {summary}\n{trace}")
+        lost.job, lost.state, lost.where = member.job, member.state, where
+        raise lost
+
+    def _replace(self, member: _Member, what: str) -> None:
+        """Starts a lost actor anew and has it repeat what it has not answered.
+
+        Raises:
+            ActorError: it was lost before it was ready, or too many have been lost.
+        """
+        if member.state is None or not self._restarts_left:
+            member.process.kill()  # it may hang; closing should not wait for it
+            raise ActorError(what)
+        self._restarts_left -= 1
+        self._on_restart(f"{what}; it is started anew, {self._restarts_left} more restarts")
+        member.stop(0.0)
+        member.start()
+        command, state, member.state, member.fate = member.command, member.state, None, None
+        self._gather([member])
+        for repeated in (("restore", state), command):
+            if repeated is not None:
+                self._send(member, repeated)
+                if repeated[0] == "restore":
+                    self._gather([member])
+        member.state = state
+
+    def _lateness(self, member: _Member) -> str:
+        limit = f"actor_timeout_seconds={self._timeout:g}"
+        why = " (the process is stopped: SIGCONT lets it go on)" if is_stopped(member.process.pid or 0) else ""
+        return f"{self._place(member)}: neither an answer nor a step while {self._doing} within {limit}{why}"
+
+    def _epitaph(self, member: _Member) -> str:
+        if member.fate is not None:
+            return member.fate
+        member.process.join(_CLOSE_SECONDS)
+        code = member.process.exitcode
+        how = f"was killed by {signal.Signals(-code).name}" if code is not None and code < 0 else f"exited with {code}"
+        return f"{self._place(member)} {how} while {self._doing}"
+
+    def _place(self, member: _Member) -> str:
+        job = member.job
+        last = job.first_env + job.num_envs - 1
+        return f"actor {job.actor_id} of rank {job.rank} (environments {job.first_env}..{last}, step {member.progress})"

@@ -1,0 +1,77 @@
+"""The arrays of a round's rollout in the memory that a learner and its actors share, and their life cycle. Torch-free.
+
+Who writes: the learner the `published` arrays, and only while no rollout runs; actor i the slice [i*K, (i+1)*K) of the
+environments of each rollout field and its own entry of `progress`, and only between the learner's "sample" and its own
+"done".
+
+Shapes: T rollout_length, B environments of the learner, K of an actor, D observation size, A action size.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any, NamedTuple
+
+from numpy.typing import NDArray
+
+from ddp_ppo.protocols import Arrays, Shapes
+
+REWARD_CLIP = 10.0  # scaled rewards are held inside +-10
+
+
+@dataclass(frozen=True)
+class Field:
+    """One array of a rollout, [T + extra_rows, B, *shape]."""
+
+    name: str
+    dtype: str
+    shape: tuple[int, ...] = ()
+    extra_rows: int = 0
+
+
+def slot_name(name: str, slot: int) -> str:
+    """The name of an array that exists once for each rollout slot; slot 0 has the plain name."""
+    return f"{name}@{slot}" if slot else name
+
+
+def rollout_shapes(fields: tuple[Field, ...], num_steps: int, num_envs: int) -> Shapes:
+    """Name -> (dtype, shape) of the arrays of one rollout, as `SharedBlock` takes them."""
+    return {field.name: (field.dtype, (num_steps + field.extra_rows, num_envs, *field.shape)) for field in fields}
+
+
+class Rollout:
+    """One round's data of one learner: arrays [T(+1), B, ...], filled by the actors and cleared by the learner."""
+
+    def __init__(self, arrays: Arrays) -> None:
+        self.arrays = arrays
+        self._is_filled = False
+
+    def __getitem__(self, name: str) -> NDArray[Any]:
+        return self.arrays[name]
+
+    @property
+    def buffer_size(self) -> int:
+        """Samples that wait to be trained on: T * B after a rollout, 0 after `clear`."""
+        return int(self.arrays["reward"].size) if self._is_filled else 0
+
+    def fill(self) -> None:
+        """Says that the actors have written a whole rollout."""
+        self._is_filled = True
+
+    def clear(self) -> None:
+        """Says that the data has been used up."""
+        self._is_filled = False
+
+
+class Discounting(NamedTuple):
+    """How rewards become returns; reward_scale is 1 / std of the discounted return, or 1 without reward scaling."""
+
+    gamma: float
+    gae_lambda: float
+    reward_scale: float
+    reward_clip: float
+
+
+def scale_reward(reward: Any, scale: float, clip: float) -> Any:
+    """clip(reward * scale, -clip, clip) for NumPy arrays and torch tensors."""
+    return (reward * scale).clip(-clip, clip)

@@ -1,0 +1,266 @@
+"""What a run will do, found out before a process is started or a file written: `prepare` checks, `plan_text` shows.
+
+Shapes: T rollout_length, B environments of a learner, D observation size, P parameters.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+import torch
+
+from ddp_ppo.config.settings import Config, ConfigError, describe_settings, load_config
+from ddp_ppo.distributed.group import folder_of_launch
+from ddp_ppo.distributed.topology import TrainingTopology, resolve_training_topology
+from ddp_ppo.envs.build import describe_env
+from ddp_ppo.learners.interface import LearnerJob, LearnerKind
+from ddp_ppo.learners.registry import LEARNERS
+from ddp_ppo.learners.starting_point import StartingPoint
+from ddp_ppo.policies.network import NetworkSpec
+from ddp_ppo.runs.checkpoint import CheckpointError, find_checkpoint, network_of
+from ddp_ppo.runs.folder import home_of, latest_runs, require_writable
+from ddp_ppo.sampling.rollout import Field, rollout_shapes, slot_name
+from ddp_ppo.sampling.shared_memory import block_bytes
+from ddp_ppo.training.advice import action_advice, image_advice, machine_advice, num_cores
+
+_NOT_COMPARED = ("resume", "run_name", "output_dir", "init_from", "init_statistics")
+
+
+@dataclass(frozen=True)
+class Plan(LearnerJob):
+    """Everything that is known before a process starts or a file is written."""
+
+    num_rounds: int
+    resumed: tuple[Path, dict[str, Any]] | None
+    notes: tuple[str, ...]
+
+    @property
+    def block_shapes(self) -> dict[str, tuple[str, tuple[int, ...]]]:
+        """The arrays that this learner shares with its actors."""
+        shapes: dict[str, tuple[str, tuple[int, ...]]] = {
+            "progress": ("int64", (self.topology.num_actors,)),
+            **self.kind.shared_shapes(self),
+        }
+        in_each_slot: dict[str, tuple[str, tuple[int, ...]]] = {
+            "parameters": ("float32", (self.network.num_parameters,)),
+            "obs_mean": ("float64", (self.network.obs_size,)),
+            "obs_var": ("float64", (self.network.obs_size,)),
+            "obs_count": ("float64", (1,)),
+            "reward_scale": ("float64", (1,)),
+            **rollout_shapes(self.fields, self.config.rollout_length, self.topology.num_envs),
+        }
+        for slot in range(self.num_slots):
+            shapes |= {slot_name(name, slot): shape for name, shape in in_each_slot.items()}
+        return shapes
+
+    @property
+    def kind(self) -> LearnerKind:
+        """What there is to know of the learner."""
+        return LEARNERS[self.config.learner]
+
+    @property
+    def fields(self) -> tuple[Field, ...]:
+        """What a rollout holds."""
+        return self.kind.rollout_fields(self.network)
+
+    @property
+    def num_slots(self) -> int:
+        """Rollouts that the block has room for: two where sampling overlaps training."""
+        return 2 if self.config.overlap else 1
+
+    @property
+    def num_env_steps(self) -> int:
+        """Environment steps of the whole run when its last round is done."""
+        before, per_round = _done(self.resumed), self.config.transitions_per_round(self.topology.num_learners)
+        return before["env_steps"] + (self.num_rounds - before["done"]) * per_round
+
+    def starting_point(self) -> StartingPoint:
+        """Parameters and statistics that training starts from; a resumed run goes on with its checkpoint's instead."""
+        is_warm = self.config.init_from is not None and self.resumed is None
+        return (self.kind.warm_start if is_warm else self.kind.fresh_start)(self.config, self.network)
+
+
+def prepare(config: Config, *, environ: Mapping[str, str]) -> Plan:
+    """Checks everything that can be checked without starting a process or writing a file.
+
+    Raises:
+        ConfigError, EnvError, CheckpointError: one line that says what is wrong, where, and what to do.
+    """
+    topology = resolve_training_topology(
+        config,
+        environ=environ,
+        num_cuda_devices=torch.cuda.device_count(),
+        has_mps=torch.backends.mps.is_available(),
+    )
+    try:
+        require_writable(config)
+    except OSError as error:
+        raise ConfigError(f"output_dir or metrics_path: {error.strerror}: {error.filename}") from None
+    env = describe_env(**config.env_arguments, actor_timeout_seconds=config.actor_timeout_seconds)
+    kind = LEARNERS[config.learner]
+    kind.require(env, config, device=topology.device)
+    network = kind.network(config, env)
+    pretrained = kind.pretrained(config, environ)
+    resumed, notes = _find_resumed(config, network, environ)
+    advice = [*kind.notes(config, device=topology.device), *machine_advice(topology), *image_advice(config, env)]
+    if config.init_from is None and resumed is None:
+        advice += action_advice(config, env)
+    plan = Plan(
+        config,
+        topology,
+        env,
+        network,
+        learner_threads(config, topology, environ),
+        pretrained,
+        config.num_rounds(max(1, topology.num_learners), **_done(resumed)),
+        resumed,
+        (*topology.notes, *advice, *notes),
+    )
+    _require_memory(plan)
+    return plan if config.init_from is None else replace(plan, notes=(*plan.notes, *plan.starting_point().notes))
+
+
+def _done(resumed: tuple[Path, dict[str, Any]] | None) -> dict[str, int]:
+    """Rounds and environment steps before this session."""
+    return (
+        {"done": resumed[1]["round"], "env_steps": resumed[1]["env_steps"]} if resumed else {"done": 0, "env_steps": 0}
+    )
+
+
+def _require_memory(plan: Plan) -> None:
+    size, memory = block_bytes(plan.block_shapes), os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
+    if size > memory:
+        raise ConfigError(
+            f"a rollout of each learner needs {size / 2**30:,.1f} GiB, this machine has {memory / 2**30:.1f} GiB; "
+            "lower rollout_length, num_actors, envs_per_actor or hidden_sizes"
+        )
+
+
+def _find_resumed(
+    config: Config, network: NetworkSpec, environ: Mapping[str, str]
+) -> tuple[tuple[Path, dict[str, Any]] | None, list[str]]:
+    place = folder_of_launch(environ)
+    if place is not None and not any(place.glob("checkpoints/checkpoint_*.pt")):
+        place = None  # the attempt before ended before its first checkpoint
+    if place is None and config.resume is None:
+        return None, []
+    if place is not None:
+        places = [place]
+    else:
+        places = latest_runs(config) if config.resume == "auto" else [_existing(Path(str(config.resume)))]
+    if not places:
+        return None, [f"resume=auto: no checkpoint of {config.name} in {config.output_dir}, a new run starts"]
+    path, content, skipped = find_checkpoint(*places)
+    kind, learner, saved = LEARNERS[config.learner], content.get("learner", "ppo"), network_of(content)
+    if learner != config.learner:
+        raise CheckpointError(f"resume: {path} is of learner: {learner}, this configuration of {config.learner}")
+    if saved != network:
+        raise CheckpointError(f"resume: {path} has another shape: it holds {saved}, this configuration needs {network}")
+    count, needed = len(content["ranks"][0]["learner"][kind.trained]), kind.num_parameters(config, network)
+    if count != needed:
+        raise CheckpointError(f"resume: {path} holds {count:,} parameters, this configuration needs {needed:,}")
+    if content["env"]["env_id"] != config.env_id:
+        raise CheckpointError(
+            f"resume: {path} is of {content['env']['env_id']}, this configuration of {config.env_id}; "
+            f"init_from={path} would start a new run from its parameters"
+        )
+    changed = _changed_settings(config, path.parent.parent / "config.yaml")
+    copied = [] if home_of(path) else [f"{path} lies in no run folder: the run goes on in a new one"]
+    return (path, content), [*skipped, *changed, *copied, f"resuming from {path} after round {content['round']}"]
+
+
+def _existing(place: Path) -> Path:
+    try:
+        is_there = place.exists()
+    except OSError as error:
+        raise CheckpointError(f"resume: {error.strerror}: {place}") from None
+    if not is_there:
+        raise CheckpointError(f"resume: {place} does not exist")
+    return place
+
+
+def _changed_settings(config: Config, effective: Path) -> list[str]:
+    """A note of what is set differently from the run that is resumed."""
+    try:
+        before = load_config(effective)
+    except ConfigError:
+        return []  # a checkpoint that was copied elsewhere, or a file of another version
+    names = [s.name for s in describe_settings() if s.name not in _NOT_COMPARED]
+    changes = [
+        f"{n}: {getattr(before, n)} -> {getattr(config, n)}" for n in names if getattr(before, n) != getattr(config, n)
+    ]
+    return [f"settings that differ from the run so far: {'; '.join(changes)}"] if changes else []
+
+
+def learner_threads(config: Config, topology: TrainingTopology, environ: Mapping[str, str]) -> int:
+    """Cores that this learner's update may use: the setting, or OMP_NUM_THREADS of a person, or its share of the cores.
+
+    torchrun sets OMP_NUM_THREADS to 1 on its own, so under torchrun only the setting counts.
+    """
+    if config.learner_threads is not None:
+        return config.learner_threads
+    if "OMP_NUM_THREADS" in environ and "LOCAL_WORLD_SIZE" not in environ:
+        first = environ["OMP_NUM_THREADS"].split(",")[0].strip()  # OpenMP allows a list, one for each level
+        return max(1, int(first)) if first.isdigit() else max(1, num_cores() // topology.num_learners)
+    return max(1, num_cores() * topology.num_nodes // topology.num_learners)
+
+
+def plan_text(plan: Plan) -> str:
+    """What `plan_lines` and the notes say, for a person."""
+    lines = [f"{name:14} {text}" for name, text in plan_lines(plan).items()]
+    return "\n".join([*lines, *(f"note: {note}" for note in plan.notes)])
+
+
+def _widths(config: Config) -> str:
+    """Of the layers of a network."""
+    dense = "x".join(map(str, config.hidden_sizes)) or "linear"
+    return f"convolutions {'x'.join(map(str, config.conv_channels))}, {dense}" if config.conv_channels else dense
+
+
+def plan_lines(plan: Plan) -> dict[str, str]:
+    """Ranks, devices, actors, environments and mini-batch arithmetic of a run."""
+    config, topology, env = plan.config, plan.topology, plan.env
+    samples = plan.num_samples
+    steps = config.transitions_per_round(topology.num_learners)
+    device = "cpu" if topology.device == "cpu" else topology.device.split(":")[0] + ":0 .."
+    actions = f"{env.action_size} continuous" if env.action_kind == "box" else f"{env.action_size} discrete"
+    lines = [
+        (
+            "environment",
+            f"{env.env_id}, backend {env.backend}: {env.obs_size} observations, {actions} actions, "
+            f"time limit {env.max_episode_steps or 'none'}",
+        ),
+        (
+            "network",
+            f"{_widths(config)} {plan.network.activation}, "
+            f"{plan.kind.num_parameters(config, plan.network):,} parameters",
+        ),
+        (
+            "learners",
+            f"{topology.num_learners} on {device}, {topology.backend} between them"
+            if topology.num_learners > 1
+            else f"1 on {topology.device}",
+        ),
+        (
+            "actors",
+            f"{topology.num_actors} for each learner x {topology.envs_per_actor} environments "
+            f"= {topology.num_envs} environments, {topology.num_envs * topology.num_learners} in all",
+        ),
+        (
+            "round",
+            f"{config.rollout_length} steps x {topology.num_envs} environments = {samples:,} samples a learner, "
+            f"{steps:,} transitions in all",
+        ),
+        ("update", plan.kind.update_text(plan)),
+        (
+            "run",
+            f"{plan.num_rounds} rounds = {plan.num_env_steps:,} environment steps "
+            f"({config.total_env_steps:,} asked for)",
+        ),
+        ("shared memory", f"{block_bytes(plan.block_shapes) / 2**20:.1f} MiB for each learner"),
+    ]
+    return dict(lines)

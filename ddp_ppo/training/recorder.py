@@ -1,0 +1,202 @@
+"""Everything that rank 0 writes down: CSV, TensorBoard, console, events, models and checkpoints.
+
+A file that cannot be written in mid-run (disk full, read-only) costs a warning and not the run. Other ranks have a
+`FaultRecorder`.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Mapping
+from contextlib import ExitStack
+from dataclasses import asdict
+from functools import partial
+from pathlib import Path
+from shlex import quote
+from typing import Any
+
+from ddp_ppo.config.settings import Config, ConfigError, save_effective
+from ddp_ppo.protocols import Arrays, PlainState
+from ddp_ppo.report.report import report_or_warn
+from ddp_ppo.runs.anomalies import Anomaly, Watch
+from ddp_ppo.runs.checkpoint import copy_atomically, save_checkpoint, save_model
+from ddp_ppo.runs.events import EventLog
+from ddp_ppo.runs.evidence import save_evidence
+from ddp_ppo.runs.folder import RunFolder, home_of
+from ddp_ppo.runs.metrics import Console, CsvLog, TensorBoardLog, progress_line
+from ddp_ppo.runs.versions import save_versions
+from ddp_ppo.training.plan import Plan
+from ddp_ppo.training.sampler import Frozen
+
+
+class FaultRecorder:
+    """What every rank but the first has: it writes down faults alone, in rank 0's folder where this node has it."""
+
+    path: Path | None = None  # of the run folder, for the rank that speaks of it
+
+    def __init__(self, plan: Plan, console: Console) -> None:
+        self.console = console
+        self._plan = plan
+        self._stack = ExitStack()
+        self._warned: set[str] = set()
+        self._home: Path | None = None
+        self._events: EventLog | None = None
+
+    def __enter__(self) -> FaultRecorder:
+        return self
+
+    def __exit__(self, *error: object) -> None:
+        """Closes the files."""
+        self._stack.close()
+
+    def join(self, folder: Path) -> None:
+        """Writes faults to this run folder from now on.
+
+        Raises:
+            ConfigError: its events.jsonl cannot be opened.
+        """
+        if self._home is None and folder.is_dir():
+            self._home = folder
+            path = folder / "events.jsonl"
+            try:
+                self._events = EventLog(path, self._plan.topology.rank)
+            except OSError as error:
+                raise ConfigError(f"{path} cannot be opened: {error.strerror}") from None
+            self._stack.callback(self._events.close)
+
+    def open_logs(self, round_index: int, env_steps: int) -> None:
+        """Opens the logs to go on after this round."""
+
+    def event(self, kind: str, round_index: int, what: str, *, is_shown: bool = True) -> None:
+        """Notes an event and shows it, unless the run's last words will."""
+        if is_shown:
+            self.console.say(f"note: {what}")
+        if self._events is not None:
+            self._write("events.jsonl", partial(self._events.write, kind, round_index, what=what))
+
+    def evidence(self, state: PlainState, columns: Arrays, where: dict[str, Any], round_index: int) -> None:
+        """What a value that is not finite can be replayed from."""
+        if self._home is None:
+            return
+        path = self._home / f"evidence_{round_index + 1:07d}_rank_{self._plan.topology.rank}.pt"
+        save = partial(save_evidence, path, env=self._plan.env, env_arguments=self._plan.config.env_arguments)
+        self._write(path.name, partial(save, state=state, columns=columns, where=where))
+        command = f"ddp-ppo replay {quote(str(path))}"
+        self.console.say(f"note: the last states and actions are in {path}; see them again with: {command}")
+
+    def say(self, text: str) -> None:
+        """A line for the person who watches."""
+
+    def row(self, row: Mapping[str, float], *, seconds_left: float, is_last: bool) -> None:
+        """One round."""
+
+    def anomaly(self, anomaly: Anomaly, round_index: int, env_steps: int) -> None:
+        """Something that a person should look at, in every place where they may be looking."""
+
+    def model(self, now: Frozen, about: dict[str, Any], *, is_best: bool) -> bool:
+        """The policy as it is now, or was at its best; whether it could be written."""
+        return False
+
+    def checkpoint(self, round_index: int, content: dict[str, Any]) -> None:
+        """Everything to go on from."""
+
+    def _write(self, what: str, write: Callable[[], object]) -> bool:
+        """Writes, or warns once and lets the run go on; what was written before stays as it is."""
+        try:
+            write()
+            self._warned.discard(what)
+            return True
+        except OSError as error:
+            if what not in self._warned:
+                self._warned.add(what)
+                rest = "" if isinstance(error, FileNotFoundError) else ", what was written before is intact"
+                self.console.say(f"warning: cannot write {what}: {error}; the run goes on{rest}")
+            return False
+
+
+class Recorder(FaultRecorder):
+    """Rank 0's."""
+
+    def __init__(self, plan: Plan, console: Console) -> None:
+        super().__init__(plan, console)
+        self._folder = self._stack.enter_context(_open_folder(plan))
+        self.path = self._folder.path
+        try:
+            self.join(self.path)
+        except ConfigError:
+            self._stack.close()
+            raise
+        self._watch = Watch()
+        self._recent_return = math.nan
+
+    def open_logs(self, round_index: int, env_steps: int) -> None:
+        effective = self._folder.path / "config.yaml"
+        try:
+            if effective.exists():
+                effective.rename(self._folder.path / f"config_until_round_{round_index}.yaml")
+            save_effective(self._plan.config, effective)
+            save_versions(self._folder.path / "versions.json")
+            self._stack.callback(report_or_warn, self._folder.path, self.say)  # when the files below are closed
+            self._csv = CsvLog(self._folder.metrics, after_round=round_index)
+            self._stack.callback(self._csv.close)
+            self._tensorboard = TensorBoardLog(
+                self._folder.tensorboard, after_step=env_steps, settings=asdict(self._plan.config)
+            )
+            self._stack.callback(lambda: self._write("tensorboard", self._tensorboard.close))
+        except OSError as error:
+            raise ConfigError(
+                f"the run's files cannot be opened: {error.strerror}: {error.filename or self.path}"
+            ) from None
+
+    def say(self, text: str) -> None:
+        self.console.say(text)
+
+    def row(self, row: Mapping[str, float], *, seconds_left: float, is_last: bool) -> None:
+        round_index, env_steps = int(row["round"]), int(row["env_steps"])
+        self._write("metrics", lambda: self._csv.write(row))
+        self._write("tensorboard", lambda: self._tensorboard.write(row, env_steps))
+        for anomaly in self._watch.update(row):
+            self.anomaly(anomaly, round_index, env_steps)
+        if row["rollout/episodes"]:
+            self._recent_return = row["rollout/episode_return_mean"]
+        line = progress_line(
+            row, num_rounds=self._plan.num_rounds, recent_return=self._recent_return, seconds_left=seconds_left
+        )
+        self.console.progress(line, keep=is_last or not math.isnan(row["eval/return_mean"]))
+        if is_last and math.isnan(self._recent_return):
+            self.say("note: no episode has ended so far; max_episode_steps would end them after so many steps")
+
+    def anomaly(self, anomaly: Anomaly, round_index: int, env_steps: int) -> None:
+        assert self._events is not None
+        self._write("events.jsonl", partial(self._events.write, "anomaly", round_index, **anomaly._asdict()))
+        text = (f"anomaly/{anomaly.rule}", f"{anomaly.seen}: {anomaly.advice}", env_steps)
+        self._write("tensorboard", partial(self._tensorboard.write_text, *text))
+        self.say(f"look: round {round_index}: {anomaly.rule}: {anomaly.seen} (check {anomaly.advice})")
+
+    def model(self, now: Frozen, about: dict[str, Any], *, is_best: bool) -> bool:
+        plan, folder = self._plan, self._folder
+        state = now.obs_rms_state if plan.config.normalize_obs else None
+        about = {**_about(plan.config), **about}
+        best, newest = (folder.best_model, folder.latest_best_model), (folder.model, folder.latest_model)
+        path, latest = best if is_best else newest
+        save = partial(save_model, path, plan.network, plan.env, now.parameters, state, about)
+        return self._write(path.name, save) and self._write(latest.name, partial(copy_atomically, path, latest))
+
+    def checkpoint(self, round_index: int, content: dict[str, Any]) -> None:
+        plan = self._plan
+        content = {"network": asdict(plan.network), "env": asdict(plan.env), **_about(plan.config), **content}
+        keep = plan.config.keep_checkpoints
+        self._write("tensorboard", self._tensorboard.flush)
+        self._write("checkpoint", lambda: save_checkpoint(self._folder.checkpoints, round_index, content, keep))
+
+
+def _about(config: Config) -> dict[str, Any]:
+    """What a model or checkpoint says of the run that it is from."""
+    names = ("learner", "seed", "eval_episodes", "solved_return", "policy_backend")
+    settings = {name: getattr(config, name) for name in names}
+    return {"config": config.name, **settings, "env_arguments": config.env_arguments}
+
+
+def _open_folder(plan: Plan) -> RunFolder:
+    home = home_of(plan.resumed[0]) if plan.resumed is not None else None
+    return RunFolder.create(plan.config) if home is None else RunFolder(home, plan.config)

@@ -1,0 +1,173 @@
+"""Rollouts for the learner, one a round: publish parameters and statistics, have the actors sample, hand the data over.
+
+With `overlap` the actors sample the next rollout, with the parameters of now, while the learner trains on this one: the
+policy that sampled is then one round older than the one that is trained, and the ratios are those of the two.
+
+Shapes: T rollout_length, B environments of the learner, P parameters.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any, NamedTuple
+
+from ddp_ppo.maths.moments import RmsState
+from ddp_ppo.protocols import Arrays, FloatArray, PlainState
+from ddp_ppo.sampling.actor import ActorJob
+from ddp_ppo.sampling.actor_pool import ActorPool
+from ddp_ppo.sampling.episodes import Episode
+from ddp_ppo.sampling.rollout import Rollout, slot_name
+from ddp_ppo.sampling.shared_memory import SharedBlock
+from ddp_ppo.training.plan import Plan
+
+_VARIANCE_FLOOR = 1e-8
+
+
+class Frozen(NamedTuple):
+    """What a whole rollout is sampled with."""
+
+    parameters: FloatArray  # [P]
+    obs_rms_state: RmsState
+    return_rms_state: RmsState
+
+
+@dataclass(frozen=True)
+class Sampled:
+    """One rollout of all actors.
+
+    Attributes:
+        rollout: the annotated data.
+        stats: of each actor, in their order.
+        obs_rms_state: the statistics that normalised its observations; None without normalisation.
+        reward_scale: the factor of its rewards.
+        policy_lag: rounds by which the policy that sampled is older than the one to train.
+    """
+
+    rollout: Rollout
+    stats: list[dict[str, Any]]
+    obs_rms_state: RmsState | None
+    reward_scale: float
+    policy_lag: int
+
+    @property
+    def overlap(self) -> str:
+        """Bodies that overlap at the first reset, in words; empty if none do, and after the first round."""
+        return str(self.stats[0]["overlap"])
+
+    @property
+    def annotate_seconds(self) -> float:
+        """Of the slowest actor."""
+        return float(max(actor["annotate_seconds"] for actor in self.stats))
+
+
+class Sampler:
+    """The rollout slots of one learner and the actors that fill them."""
+
+    def __init__(self, plan: Plan, block: SharedBlock, pool: ActorPool) -> None:
+        self._plan = plan
+        self._arrays = block.arrays
+        self._pool = pool
+        self._lag = plan.num_slots - 1
+        names = [field.name for field in plan.fields]
+        self._rollouts = [
+            Rollout({name: block.arrays[slot_name(name, slot)] for name in names}) for slot in range(plan.num_slots)
+        ]
+        self._frozen: list[tuple[RmsState | None, float]] = [(None, 1.0)] * plan.num_slots
+        self._in_flight: int | None = None  # round that the actors are sampling or have sampled
+        self._settled: list[dict[str, Any]] | None = None  # its statistics, once they are in
+        self._states: list[PlainState] | None = None
+
+    def collect(self, round_index: int, now: Frozen) -> Sampled:
+        """The rollout of this round; where sampling overlaps training it sets the actors to the next one too."""
+        lag = int(self._in_flight is not None)
+        if self._in_flight is None:
+            self._begin(round_index, now)
+        assert self._in_flight == round_index
+        self.settle()
+        stats, self._settled, self._in_flight = self._settled, None, None
+        assert stats is not None
+        self._states = self._pool.states
+        if self._lag and round_index + 1 < self._plan.num_rounds:
+            self._begin(round_index + 1, now)
+        slot = round_index % len(self._rollouts)
+        self._rollouts[slot].fill()
+        return Sampled(self._rollouts[slot], stats, *self._frozen[slot], lag)
+
+    @property
+    def states(self) -> list[PlainState]:
+        """Where the environments stood after the rollout that was collected last."""
+        return self._pool.states if self._states is None else self._states
+
+    def columns_of(self, actor_id: int, round_index: int) -> Arrays:
+        """An actor's own columns of a round's rollout."""
+        num_envs = self._plan.topology.envs_per_actor
+        own = slice(actor_id * num_envs, (actor_id + 1) * num_envs)
+        rollout = self._rollouts[round_index % len(self._rollouts)]
+        return {name: array[:, own] for name, array in rollout.arrays.items()}
+
+    def settle(self) -> None:
+        """Waits until no actor is sampling."""
+        if self._in_flight is not None and self._settled is None:
+            self._settled = self._pool.end_sample()
+
+    def evaluate(self, seeds: Sequence[int], now: Frozen) -> list[Episode]:
+        """One deterministic episode for each seed with these parameters."""
+        self.settle()
+        slot = 0 if self._in_flight is None else (self._in_flight + 1) % len(self._rollouts)
+        self._publish(slot, now)
+        return self._pool.evaluate(seeds, slot)
+
+    def _begin(self, round_index: int, now: Frozen) -> None:
+        slot = round_index % len(self._rollouts)
+        self._publish(slot, now)
+        self._in_flight = round_index
+        self._pool.begin_sample(round_index, slot)
+
+    def _publish(self, slot: int, now: Frozen) -> None:
+        config = self._plan.config
+        state = now.obs_rms_state
+        var = float(now.return_rms_state["var"][0])
+        scale = 1.0 / math.sqrt(var + _VARIANCE_FLOOR) if config.normalize_reward else 1.0
+        for name, value in (
+            ("parameters", now.parameters),
+            ("obs_mean", state["mean"]),
+            ("obs_var", state["var"]),
+            ("obs_count", state["count"]),
+            ("reward_scale", scale),
+        ):
+            self._arrays[slot_name(name, slot)][:] = value
+        self._frozen[slot] = (state if config.normalize_obs else None, scale)
+
+
+def actor_jobs(plan: Plan, block: SharedBlock) -> list[ActorJob]:
+    """What each actor of this learner is told."""
+    return [_actor_job(plan, block, actor_id) for actor_id in range(plan.topology.num_actors)]
+
+
+def _actor_job(plan: Plan, block: SharedBlock, actor_id: int) -> ActorJob:
+    config, topology = plan.config, plan.topology
+    is_torch = config.policy_backend == "torch" or not plan.network.is_mlp
+    return ActorJob(
+        actor_id=actor_id,
+        rank=topology.rank,
+        first_env=actor_id * topology.envs_per_actor,
+        num_envs=topology.envs_per_actor,
+        rollout_length=config.rollout_length,
+        seed=config.seed,
+        env_arguments=config.env_arguments,
+        env=plan.env,
+        network=plan.network,
+        policy="ddp_ppo.policies.torch_policy:TorchPolicy" if is_torch else "ddp_ppo.policies.numpy_policy:NumpyPolicy",
+        annotate=plan.kind.annotate,
+        gamma=config.gamma,
+        gae_lambda=config.gae_lambda,
+        field_names=tuple(field.name for field in plan.fields),
+        num_slots=plan.num_slots,
+        block=block,
+        normalize_obs=config.normalize_obs,
+        normalize_reward=config.normalize_reward,
+        assistant=plan.kind.assistant,
+        assistant_settings=plan.kind.assistant_settings(config),
+    )

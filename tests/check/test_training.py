@@ -1,0 +1,132 @@
+"""The stages that train, on a small environment: what they find where something was made wrong on purpose."""
+
+import math
+import tempfile
+import unittest
+from pathlib import Path
+from unittest import mock
+
+from ddp_ppo.check.training import (
+    check_checkpoint,
+    check_export,
+    check_replay,
+    check_throughput,
+    check_training,
+    row_faults,
+)
+from ddp_ppo.check.trial import Report, SkipStage, StageError, Trial
+from ddp_ppo.config.settings import Config
+from ddp_ppo.export import export
+from ddp_ppo.runs.checkpoint import find_checkpoint, save_checkpoint
+from ddp_ppo.training.plan import prepare
+
+SMALL = {"num_actors": 1, "envs_per_actor": 2, "rollout_length": 32, "minibatch_size": 32, "num_epochs": 1}
+SMALL |= {"hidden_sizes": (8,), "total_env_steps": 128_000}
+
+
+def trial(case, env_id="tests.support.planted_faults:Point-v0", **settings):
+    """A trial with a folder that lives as long as the test."""
+    folder = case.enterContext(tempfile.TemporaryDirectory())
+    config = Config(env_id=env_id, **(SMALL | settings))
+    return Trial(prepare(config, environ={}), {}, Path(folder))
+
+
+def report_of(stage, one):
+    """What a stage finds."""
+    report = Report()
+    stage(one, report)
+    return report
+
+
+class RowTest(unittest.TestCase):
+    ROW = {  # noqa: RUF012 - never written to
+        **{"round": 1.0, "env_steps": 64.0, "buffer_size": 64.0, "rollout/episodes": 0.0},
+        **{"train/learning_rate": 1e-3, "train/gradient_steps": 2.0, "train/policy_loss": -0.1},
+        **{f"time/{name}": 1.0 for name in ("steps_per_second", "sample_seconds", "train_seconds", "round_seconds")},
+        **{"rollout/episode_return_mean": math.nan, "eval/return_mean": math.nan, "train/action_std": math.nan},
+    }
+
+    def test_what_may_be_empty_is_no_fault(self):
+        self.assertEqual(row_faults(self.ROW), [])
+
+    def test_a_metric_that_is_missing_empty_or_infinite_is_named(self):
+        for name, value in (("train/policy_loss", math.nan), ("eval/return_mean", math.inf), ("env_steps", math.nan)):
+            self.assertEqual(row_faults({**self.ROW, name: value}), [f"round 1: no finite value of {name}"])
+        row = {name: value for name, value in self.ROW.items() if name != "train/learning_rate"}
+        self.assertEqual(row_faults(row), ["round 1: no finite value of train/learning_rate"])
+
+
+class TrainingTest(unittest.TestCase):
+    def test_two_rounds_pass_and_change_the_parameters(self):
+        report = report_of(check_training, trial(self))
+        self.assertEqual((report.faults, report.notes), ([], []))
+        self.assertEqual(report.figures["rounds"], "2 of 64 transitions")
+        self.assertRegex(report.figures["train/policy_loss"], r"^\S+ -> \S+$")
+
+    def test_several_learners_are_tried_with_one_and_its_share_of_the_actors(self):
+        report = report_of(check_training, trial(self, num_gpus=2, num_actors=2))
+        self.assertEqual((report.faults, report.figures["rounds"]), ([], "2 of 64 transitions"))
+
+    def test_parameters_that_do_not_move_are_a_fault(self):
+        report = report_of(check_training, trial(self, learning_rate=1e-30))
+        self.assertRegex(report.faults[0], "no parameter has changed")
+
+    def test_an_environment_that_fails_in_an_actor_ends_it_with_the_actor_s_words(self):
+        settings = {"env_id": "tests.support.fixtures:Misbehaving-v0", "env_kwargs": {"how": "raise", "at": 20}}
+        with self.assertRaisesRegex(StageError, "actor 0 .*boom-17"):
+            report_of(check_training, trial(self, **settings))
+
+
+class CheckpointTest(unittest.TestCase):
+    def setUp(self):
+        self.trial = trial(self)
+        report_of(check_training, self.trial)
+        self.run_folder = self.trial.folder / "config-check"
+
+    def test_what_training_wrote_is_read_and_written_again_to_the_last_bit(self):
+        report = report_of(check_checkpoint, self.trial)
+        self.assertEqual(report.faults, [])
+        self.assertEqual(report.figures["after"], "2 rounds, 128 environment steps")
+        self.assertEqual(report.figures["written and read again"], "equal to the last bit")
+
+    def test_a_checkpoint_of_another_moment_than_the_model_is_a_fault(self):
+        path, content, _ = find_checkpoint(self.run_folder)
+        content["ranks"][0]["learner"]["parameters"][3] += 1e-3
+        state = {name: value for name, value in content.items() if name not in ("format", "round")}
+        save_checkpoint(path.parent, 1, state, 3)
+        faults = report_of(check_checkpoint, self.trial).faults
+        self.assertRegex(faults[0], "is of round 1, the run had 2")
+        self.assertRegex(faults[1], "parameters of the checkpoint and of the model file .* differ")
+
+    def test_the_policy_s_actions_lead_the_same_way_again(self):
+        report = report_of(check_replay, self.trial)
+        self.assertEqual((report.faults, report.figures["steps"]), ([], 200))
+        self.assertEqual(report.figures["replayed"], "equal to the last bit")
+
+    def test_the_exported_policy_acts_as_the_policy_or_says_what_is_missing(self):
+        if export.has_extra():
+            report = report_of(check_export, self.trial)
+            self.assertEqual(report.faults, [])
+            self.assertRegex(report.figures["policy.onnx"], "largest error .*e-")
+        with (
+            mock.patch.object(export, "has_extra", return_value=False),
+            self.assertRaisesRegex(SkipStage, "ddp_ppo.export.export"),
+        ):
+            report_of(check_export, self.trial)
+
+    def test_the_speed_makes_a_time_of_the_whole_run(self):
+        figures = report_of(check_throughput, self.trial).figures
+        speed = float(figures["steps per second"].replace(",", ""))
+        self.assertGreater(speed, 0)
+        self.assertRegex(figures["whole run"], r"^128,000 steps in about [\d.]+ (s|min|h), evaluation aside")
+
+
+class ReplayTest(unittest.TestCase):
+    def test_a_step_that_is_random_is_found_by_the_replay_too(self):
+        one = trial(self, "tests.support.planted_faults:RandomStep-v0")
+        report_of(check_training, one)
+        self.assertRegex(report_of(check_replay, one).faults[0], "the same actions lead elsewhere.* step 1")
+
+
+if __name__ == "__main__":
+    unittest.main()

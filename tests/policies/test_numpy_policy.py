@@ -1,0 +1,199 @@
+"""The NumPy policy against the torch one, and against values worked out by hand."""
+
+import unittest
+
+import numpy as np
+
+from ddp_ppo.maths.distributions import prepare_action
+from ddp_ppo.maths.moments import compute_batch_moments, empty_rms_state
+from ddp_ppo.policies.network import NetworkSpec
+from ddp_ppo.policies.normalizer import Normalizer
+from ddp_ppo.policies.numpy_policy import NumpyPolicy
+from ddp_ppo.policies.torch_policy import TorchPolicy
+from ddp_ppo.protocols import EnvSpec
+from tests.support.fixtures import linear_critic, random_parameters
+
+INF = float("inf")
+ENVS = {
+    "bounded": EnvSpec("A", 5, "box", 3, (-0.5, -1.0, 0.1), (0.5, 0.25, INF)),
+    "unbounded": EnvSpec("B", 5, "box", 3, (-INF,) * 3, (INF,) * 3),
+    "discrete": EnvSpec("C", 5, "discrete", 4),
+}
+STATE = {"mean": np.array([0.5, -3.0, 100.0, 0.0, 1.0]), "var": np.array([4.0, 0.01, 9.0, 1.0, 0.0]), "count": 10.0}
+T, K = 6, 3
+
+
+def normalized(state, *rows):
+    """Rows of one observation as a normaliser with this state returns them."""
+    normalizer = Normalizer(1)
+    normalizer.load(state)
+    obs = np.array(rows, np.float32)[:, None]
+    out = np.ones((len(rows), 2), np.float32)
+    normalizer.centre(obs, out)
+    assert (out[:, 1] == 1.0).all()
+    return (out[:, 0] * normalizer.inv_std).tolist()
+
+
+def one_rollout(policy_class, network, env, state):
+    """Everything that a policy says during one rollout and after it, always of the same inputs."""
+    generator = np.random.default_rng(1)
+    obs = generator.normal(0.3, 2.0, (T, K, 5)).astype(np.float32)
+    obs[..., 4] = 1.0  # a feature that never varies
+    policy = policy_class(network, env, K, T)
+    policy.load(random_parameters(network), state)
+    policy.begin(np.random.default_rng(2))
+    act = np.zeros((T, K, 3), np.float32) if env.action_kind == "box" else np.zeros((T, K), np.int64)
+    env_act = [np.array(policy.act(t, obs[t], act[t])) for t in range(T)]
+    return {
+        "act": act,
+        "env_act": np.array(env_act),
+        "outputs": policy.outputs.copy(),
+        "logp": policy.logp(act),
+        "values": policy.values(obs.reshape(T * K, 5)),
+        "mode": policy.mode(obs[0]).copy(),
+    }
+
+
+class AgreementTest(unittest.TestCase):
+    def test_every_number_agrees_with_the_torch_policy(self):
+        for env_name, env in ENVS.items():
+            for activation in ("tanh", "relu", "elu"):
+                for hidden_sizes in ((), (8,), (32, 16)):
+                    for state in (None, STATE):
+                        network = NetworkSpec.for_env(env, hidden_sizes, activation)
+                        fast, reference = (one_rollout(c, network, env, state) for c in (NumpyPolicy, TorchPolicy))
+                        for name in reference:
+                            with self.subTest(
+                                name, env=env_name, act=activation, hidden=hidden_sizes, norm=bool(state)
+                            ):
+                                self.assertEqual(fast[name].dtype, reference[name].dtype)
+                                np.testing.assert_allclose(fast[name], reference[name], rtol=1e-6, atol=1e-6)
+
+
+class ActTest(unittest.TestCase):
+    def test_sample_is_kept_raw_and_the_environment_gets_it_within_the_bounds(self):
+        for env in (ENVS["bounded"], ENVS["unbounded"]):
+            result = one_rollout(NumpyPolicy, NetworkSpec.for_env(env, (8,), "tanh"), env, None)
+            raw, clipped = prepare_action(result["act"], env.action_low, env.action_high)
+            np.testing.assert_array_equal(result["env_act"], clipped)
+            self.assertEqual((raw != clipped).any(), env is ENVS["bounded"])
+            mode = result["outputs"][0]
+            np.testing.assert_allclose(result["mode"], np.clip(mode, env.action_low, env.action_high), rtol=1e-6)
+
+    def test_gaussian_samples_have_the_mean_and_spread_of_the_policy(self):
+        network = NetworkSpec(1, "gaussian", 2, (), "tanh")
+        flat = linear_critic(network)
+        flat[network.log_std_slice] = np.log([0.5, 2.0])
+        network.trunk("actor")[0].view(flat)[1] = [1.0, -3.0]
+        policy = NumpyPolicy(network, EnvSpec("A", 1, "box", 2, (-INF, -INF), (INF, INF)), 5000, 1)
+        policy.load(flat, None)
+        policy.begin(np.random.default_rng(0))
+        act = np.empty((5000, 2), np.float32)
+        policy.act(0, np.zeros((5000, 1), np.float32), act)
+        np.testing.assert_allclose(act.mean(axis=0), [1.0, -3.0], atol=0.15)
+        np.testing.assert_allclose(act.std(axis=0), [0.5, 2.0], rtol=0.05)
+
+    def test_choices_come_with_the_probabilities_of_the_logits(self):
+        network = NetworkSpec(1, "categorical", 3, (), "tanh")
+        flat = linear_critic(network)
+        network.trunk("actor")[0].view(flat)[1] = np.log([0.5, 0.3, 0.2])
+        policy = NumpyPolicy(network, EnvSpec("A", 1, "discrete", 3), 20000, 1)
+        policy.load(flat, None)
+        policy.begin(np.random.default_rng(0))
+        act = np.empty(20000, np.int64)
+        policy.act(0, np.zeros((20000, 1), np.float32), act)
+        np.testing.assert_allclose(np.bincount(act) / 20000, [0.5, 0.3, 0.2], atol=0.02)
+        self.assertEqual(policy.mode(np.zeros((20000, 1), np.float32))[7], 0)
+
+    def test_environment_dimensions_and_steps_draw_different_noise(self):
+        network = NetworkSpec(1, "gaussian", 2, (), "tanh")
+        flat = linear_critic(network)
+        policy = NumpyPolicy(network, EnvSpec("A", 1, "box", 2, (-INF, -INF), (INF, INF)), K, T)
+        policy.load(flat, None)
+        policy.begin(np.random.default_rng(0))
+        act = np.empty((T, K, 2), np.float32)
+        for t in range(T):
+            policy.act(t, np.zeros((K, 1), np.float32), act[t])
+        self.assertEqual(len(np.unique(act)), act.size)
+
+    def test_log_std_out_of_range_acts_as_its_bound(self):  # O-15
+        network = NetworkSpec(1, "gaussian", 1, (), "tanh")
+        flat = linear_critic(network)
+        policy = NumpyPolicy(network, EnvSpec("A", 1, "box", 1, (-INF,), (INF,)), 1, 1)
+        act = np.empty((1, 1, 1), np.float32)
+        logps = []
+        for log_std in (-104.0, -5.0):
+            flat[network.log_std_slice] = log_std
+            policy.load(flat, None)
+            policy.begin(np.random.default_rng(0))
+            policy.act(0, np.zeros((1, 1), np.float32), act[0])
+            self.assertNotEqual(float(act[0, 0, 0]), 0.0)
+            logps.append(float(policy.logp(act)[0, 0]))
+        self.assertTrue(np.isfinite(logps[0]))
+        self.assertEqual(logps[0], logps[1])
+
+
+class ValuesTest(unittest.TestCase):
+    def test_any_number_of_rows_comes_back_in_order(self):
+        network = NetworkSpec(1, "categorical", 2, (), "tanh")
+        flat = linear_critic(network)
+        policy = NumpyPolicy(network, EnvSpec("A", 1, "discrete", 2), 1, 1)
+        policy.load(flat, None)
+        for num_rows in (0, 1, 511, 512, 513, 1025):
+            obs = np.arange(num_rows, dtype=np.float32)[:, None]
+            np.testing.assert_array_equal(policy.values(obs), obs[:, 0])
+
+    def test_values_do_not_depend_on_the_other_rows(self):
+        env = ENVS["discrete"]
+        network = NetworkSpec.for_env(env, (32, 32), "tanh")
+        policy = NumpyPolicy(network, env, 1, 1)
+        policy.load(random_parameters(network), STATE)
+        obs = np.random.default_rng(0).normal(size=(600, 5)).astype(np.float32)
+        np.testing.assert_array_equal(policy.values(obs)[550:], policy.values(obs[512:])[38:])
+
+
+class NormalizerTest(unittest.TestCase):
+    def test_no_state_is_the_identity(self):
+        self.assertEqual(normalized(None, -1e6, 0.5, 1e6), [-1e6, 0.5, 1e6])
+
+    def test_a_scale_counts_until_there_is_a_state(self):
+        normalizer = Normalizer(1, scale=0.5)
+        state = {"mean": np.zeros(1), "var": np.array([16.0]), "count": 1.0}
+        for each, expected in ((None, 0.5), (state, 0.25), (None, 0.5)):
+            normalizer.load(each)
+            self.assertAlmostEqual(float(normalizer.inv_std[0]), expected)
+
+    def test_before_any_statistics_only_the_clip_acts(self):  # C7, O-24
+        self.assertEqual(normalized(empty_rms_state(1), -1e6, 0.5, 11.0), [-10.0, 0.5, 10.0])
+
+    def test_observations_are_centred_and_scaled(self):
+        state = {"mean": np.array([3.0]), "var": np.array([4.0]), "count": 5.0}
+        np.testing.assert_allclose(normalized(state, 3, 5, 1, 103), [0, 1, -1, 10], rtol=1e-6)
+
+    def test_constant_feature_becomes_zero(self):  # O-23
+        state = compute_batch_moments(np.full((1000, 1), 5.0))
+        self.assertEqual(normalized(state, 5.0), [0.0])
+
+    def test_large_offset_keeps_its_spread(self):  # O-23
+        state = compute_batch_moments(np.array([[10000.0], [10001.0], [10002.0]] * 100))
+        np.testing.assert_allclose(normalized(state, 10000, 10001, 10002), [-1.224745, 0, 1.224745], rtol=1e-4)
+
+    def test_outlier_is_clipped(self):  # O-24
+        samples = np.random.default_rng(0).normal(size=(1000, 1))
+        self.assertEqual(normalized(compute_batch_moments(samples), 1e9, -1e9), [10.0, -10.0])
+
+    def test_state_is_frozen_until_the_next_one_and_none_is_the_identity_again(self):
+        normalizer = Normalizer(1)
+        state = {"mean": np.array([3.0]), "var": np.array([4.0]), "count": 5.0}
+        normalizer.load(state)
+        state["mean"][:] = 100.0
+        obs, out = np.array([[23.0]], np.float32), np.ones((1, 2), np.float32)
+        normalizer.centre(obs, out)
+        self.assertAlmostEqual(float(out[0, 0]), 20.0, 5)  # times 1/2 in the weights
+        normalizer.load(None)
+        normalizer.centre(obs, out)
+        self.assertEqual(float(out[0, 0]), 23.0)
+
+
+if __name__ == "__main__":
+    unittest.main()

@@ -1,0 +1,77 @@
+"""Environments that draw, registered with Gymnasium: `tests.support.drawing:Painter-v0`. Torch-free."""
+
+from __future__ import annotations
+
+import importlib
+import os
+import threading
+
+import gymnasium
+import numpy as np
+from gymnasium.spaces import Discrete
+
+from tests.support.fixtures import Echo
+
+HEIGHT, WIDTH = 8, 12
+GREY_OF_A_STEP = 5
+
+
+class Painter(Echo):
+    """`Echo` whose picture is grey all over: 5 for each step taken.
+
+    `how`: "well"; or at step 2 "abort", "hang", "raise" or "assert"; or "nothing", a picture that is none.
+    """
+
+    metadata = {"render_modes": ["rgb_array"], "render_fps": 50}  # noqa: RUF012 - Gymnasium's own form
+
+    def __init__(self, how: str = "well", render_mode: str | None = None) -> None:
+        super().__init__()
+        self.how, self.render_mode = how, render_mode
+
+    def render(self):
+        if self.how == "nothing":
+            return None
+        if self.t == 2:
+            assert self.how != "assert"
+            if self.how == "abort":
+                os.abort()
+            if self.how == "hang":
+                threading.Event().wait()
+            if self.how == "raise":
+                raise ValueError("no paint-4711")
+        return np.full((HEIGHT, WIDTH, 3), GREY_OF_A_STEP * self.t, np.uint8)
+
+
+class Dial(Painter):
+    """`Painter` with the choices 1, 2 and 3, which are also the reward."""
+
+    def __init__(self, how: str = "well", render_mode: str | None = None) -> None:
+        super().__init__(how, render_mode)
+        self.action_space = Discrete(3, start=1)
+
+    def step(self, action):
+        return super().step([action])
+
+
+class Undrawn(Echo):
+    """It takes a `render_mode` but has no render(); perhaps in a process that has loaded MuJoCo."""
+
+    def __init__(self, has_mujoco: bool = False, render_mode: str | None = None) -> None:
+        super().__init__()
+        self.render_mode = render_mode
+        if has_mujoco:
+            importlib.import_module("mujoco")
+
+
+class Moody(Painter):
+    """`Painter` with a reward that no seed repeats."""
+
+    def step(self, action):
+        obs, _, terminated, truncated, info = super().step(action)
+        return obs, float(os.getpid()), terminated, truncated, info
+
+
+gymnasium.register("Painter-v0", entry_point=f"{__name__}:Painter", max_episode_steps=40)
+gymnasium.register("Dial-v0", entry_point=f"{__name__}:Dial", max_episode_steps=40)
+gymnasium.register("Undrawn-v0", entry_point=f"{__name__}:Undrawn")
+gymnasium.register("Moody-v0", entry_point=f"{__name__}:Moody")

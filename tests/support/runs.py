@@ -1,0 +1,47 @@
+"""Run folders made by hand, for tests of what reads them."""
+
+from __future__ import annotations
+
+import csv
+import json
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+
+from ddp_ppo.config.settings import Config, dump_effective
+
+COLUMNS = ("train/policy_loss", "train/value_loss", "train/approx_kl", "train/gradient_steps", "eval/return_std")
+
+
+def write_run(
+    folder: Path,
+    config: Config,
+    metrics: Mapping[str, Sequence[float | None]],
+    *,
+    events=(),
+    versions=None,
+    name="tiny",
+) -> Path:
+    """A run folder with these metrics, a value a round and None where there was nothing to report.
+
+    Each round has as many environment steps as the configuration says, and takes a second.
+    """
+    num_rounds = len(next(iter(metrics.values())))
+    steps = config.transitions_per_round(1)
+    columns: dict[str, Sequence[float | None]] = {
+        "round": range(1, num_rounds + 1),
+        "env_steps": [steps * (index + 1) for index in range(num_rounds)],
+        **{column: [0.5] * num_rounds for column in COLUMNS},
+        "time/elapsed_seconds": [float(index + 1) for index in range(num_rounds)],
+        "time/round_seconds": [1.0] * num_rounds,
+        **metrics,
+    }
+    folder.mkdir(parents=True)
+    with (folder / "metrics.csv").open("w", newline="") as file:
+        writer = csv.writer(file)
+        writer.writerow(columns)
+        writer.writerows(zip(*columns.values(), strict=True))
+    (folder / "config.yaml").write_text(dump_effective(config))
+    (folder / "lock").write_text(f"\n{name}\n")
+    (folder / "events.jsonl").write_text("".join(json.dumps(event) + "\n" for event in events))
+    (folder / "versions.json").write_text(json.dumps(versions or {"torch": "1.2.3"}))
+    return folder

@@ -1,0 +1,185 @@
+"""What learners agree on after a round: merged moments and metrics, and that they are equal; two real processes."""
+
+import math
+import unittest
+
+from ddp_ppo.training.sync import reward_metrics, term_names
+from tests.distributed.test_group import run_two
+
+# Runs after test_distributed.HEAD, on both ranks.
+SCRIPT = """
+from ddp_ppo.config.settings import Config
+from ddp_ppo.maths.moments import compute_batch_moments, empty_rms_state
+from ddp_ppo.policies.network import NetworkSpec
+from ddp_ppo.learners.ppo.learner import PPO, fresh
+from ddp_ppo.protocols import EnvSpec
+from ddp_ppo.training.sync import ConsistencyError, Statistics, average_common, exchange
+from tests.support.fixtures import random_parameters
+
+env = EnvSpec("A", 3, "box", 2, (-1.0, -1.0), (1.0, 1.0))
+network = NetworkSpec.for_env(env, (8,), "tanh")
+
+def make_learner(seed=0):
+    learner = PPO(Config(), network, fresh(random_parameters(network, seed)), device=torch.device("cpu"))
+    learner.optimizer.exp_avg.fill_(0.1)
+    learner.optimizer.exp_avg_sq.fill_(0.2)
+    learner.optimizer.step.fill_(7.0)
+    return learner
+
+def history():
+    obs = compute_batch_moments(np.arange(12.0).reshape(4, 3))
+    return Statistics(obs, compute_batch_moments(np.arange(4.0).reshape(4, 1)))
+
+def actor(values, episodes=0, returns=0.0, length=0, terminations=0):
+    return {
+        "episodes": episodes, "episode_return_sum": returns, "episode_len_sum": length,
+        "episode_terminations": terminations,
+        "obs_rms_moments": compute_batch_moments(np.tile(np.array(values, np.float64)[:, None], 3)),
+        "return_rms_moments": None,
+    }
+
+def one_round(learner, statistics, *, stats=None, metrics=None, stop=None, is_synced=True):
+    return exchange(
+        learners, learner, statistics, stats=stats or [actor([0.0])],
+        metrics=metrics or {"buffer_size": 1.0, "train/gradient_steps": 1.0}, stop_signal=stop, is_synced=is_synced,
+    )
+
+def complaint(break_it, is_synced=True):
+    learner, statistics = make_learner(), history()
+    if rank == 1:
+        statistics = break_it(learner, statistics) or statistics
+    try:
+        one_round(learner, statistics, is_synced=is_synced)
+    except ConsistencyError as error:
+        return str(error)
+    return ""
+
+def set_parameter(learner, statistics):
+    flat = learner.policy.flat.data.numpy()
+    flat[5] = np.nextafter(flat[5], np.float32(9))  # a single bit
+
+def set_exp_avg(learner, statistics): learner.optimizer.exp_avg[0] = 0.5
+def set_exp_avg_sq(learner, statistics): learner.optimizer.exp_avg_sq[3] = 0.5
+def set_step(learner, statistics): learner.optimizer.step.fill_(8.0)
+def set_rate(learner, statistics): learner.learning_rate *= 0.5
+
+def set_obs(learner, statistics):
+    return statistics._replace(obs={**statistics.obs, "count": statistics.obs["count"] + 1.0})
+
+def set_returns(learner, statistics):
+    return statistics._replace(returns={**statistics.returns, "mean": statistics.returns["mean"] + 1e-12})
+
+FAULTS = {
+    "parameters": set_parameter, "exp_avg": set_exp_avg, "exp_avg_sq": set_exp_avg_sq, "step": set_step,
+    "obs_rms_state": set_obs, "return_rms_state": set_returns, "learning_rate": set_rate,
+}
+
+with Learners(topology, timeout_seconds=60) as learners:
+    seen["equal"] = complaint(lambda learner, statistics: None)
+    seen["faults"] = {name: complaint(fault) for name, fault in FAULTS.items()}
+    seen["unsynced"] = {name: complaint(fault, is_synced=False) for name, fault in FAULTS.items()}
+
+    ended = {"episodes": [1, 2][rank], "returns": [10.0, 50.0][rank], "length": [7, 8][rank], "terminations": rank}
+    stats = [actor([0.0] * 4), actor([10.0] * 2)][rank], actor([4.0], **ended)
+    metrics = {
+        "buffer_size": [300.0, 100.0][rank], "train/gradient_steps": [8.0, 4.0][rank],
+        "a": [1.0, 5.0][rank], "time/transfer_seconds": [float("nan"), 2.0][rank],
+    }
+    empty = Statistics(empty_rms_state(3), empty_rms_state(1))
+    outcome = one_round(make_learner(), empty, stats=stats, metrics=metrics, stop=[None, 15][rank])
+    obs, returns = outcome.statistics
+    seen["obs"] = [obs["count"], obs["mean"].tolist(), obs["var"].tolist()]
+    seen["returns"] = returns["count"]
+    seen["metrics"] = outcome.metrics
+    seen["stop"] = outcome.stop_signal
+
+    learner = make_learner(seed=rank)
+    seen["apart"] = one_round(learner, empty, is_synced=False).metrics["sync/distinct_parameters"]
+    before = learner.policy.flat.data.clone()
+    learner.optimizer.exp_avg.fill_(float(rank))
+    learner.optimizer.step.fill_(7.0 + rank)
+    average_common(learner, learners)
+    both = torch.from_numpy(random_parameters(network, 0)), torch.from_numpy(random_parameters(network, 1))
+    seen["average"] = float((learner.policy.flat.data - (both[0] + both[1]) / 2).abs().max())
+    seen["moved"] = float((learner.policy.flat.data - before).abs().max())
+    seen["moments"] = [float(learner.optimizer.exp_avg[0]), float(learner.optimizer.exp_avg_sq[0])]
+    seen["step"] = float(learner.optimizer.step)
+    seen["together"] = one_round(learner, empty).metrics["sync/distinct_parameters"]
+finish()
+"""
+
+
+class TwoLearnersTest(unittest.TestCase):
+    @classmethod
+    def setUpClass(cls):
+        cls.ranks = run_two(SCRIPT)
+
+    def both(self, name):
+        """What the ranks saw, which must be the same."""
+        self.assertEqual(self.ranks[0][name], self.ranks[1][name])
+        return self.ranks[0][name]
+
+    def test_equal_learners_find_no_difference(self):
+        self.assertEqual(self.both("equal"), "")
+
+    def test_a_single_bit_that_differs_is_named_with_tensor_and_rank_on_every_rank(self):  # O-35
+        for name, message in self.both("faults").items():
+            with self.subTest(name):
+                self.assertRegex(message, rf"\b{name}\b.*\brank 1\b")
+
+    def test_between_syncs_only_what_has_to_be_equal_is_compared(self):  # C12
+        told = {name for name, message in self.both("unsynced").items() if message}
+        self.assertEqual(told, {"obs_rms_state", "return_rms_state", "learning_rate"})
+
+    def test_moments_of_all_actors_and_learners_are_merged(self):  # O-26
+        # 0,0,0,0,4 on rank 0 and 10,10,4 on rank 1
+        count, mean, var = self.both("obs")
+        self.assertEqual(count, 8)
+        for column in range(3):
+            self.assertAlmostEqual(mean[column], 3.5, places=9)
+            self.assertAlmostEqual(var[column], 16.75, places=9)
+        self.assertEqual(self.both("returns"), 0)
+
+    def test_metrics_are_weighted_by_samples_and_totals_are_summed(self):  # C13
+        metrics = self.both("metrics")
+        self.assertEqual(metrics["a"], 2.0)  # (300 * 1 + 100 * 5) / 400
+        self.assertEqual(metrics["time/transfer_seconds"], 2.0)
+        self.assertEqual((metrics["buffer_size"], metrics["train/gradient_steps"]), (400.0, 12.0))
+        self.assertEqual(metrics["rollout/episodes"], 3.0)
+        self.assertEqual(metrics["rollout/episode_return_mean"], 20.0)
+        self.assertEqual(metrics["rollout/episode_length_mean"], 5.0)
+        self.assertAlmostEqual(metrics["rollout/terminated_fraction"], 1 / 3)
+
+    def test_a_stop_of_one_rank_is_a_stop_of_all(self):  # C14
+        self.assertEqual(self.both("stop"), 15)
+
+    def test_parameters_and_moments_become_the_mean(self):  # C12
+        self.assertEqual(self.both("apart"), 2.0)
+        self.assertLess(self.both("average"), 1e-7)
+        self.assertGreater(self.both("moved"), 1e-3)
+        self.assertEqual(self.both("moments")[0], 0.5)
+        self.assertAlmostEqual(self.both("moments")[1], 0.2, places=6)
+        self.assertEqual(self.both("step"), 8.0)  # 7.5, rounded to the even neighbour
+        self.assertEqual(self.both("together"), 1.0)
+
+
+class RewardMetricsTest(unittest.TestCase):
+    STATS = ({"reward_terms": {"reward_ctrl": -1.0, "reward_forward": 2.0}}, {"reward_terms": {"reward_ctrl": -3.0}})
+
+    def test_the_names_are_those_of_any_actor_in_alphabetical_order(self):
+        self.assertEqual(term_names(self.STATS), ["reward_ctrl", "reward_forward"])
+        self.assertEqual(term_names([{"reward_terms": {}}]), [])
+
+    def test_a_term_is_the_mean_of_the_actors_that_report_it(self):
+        found = reward_metrics(self.STATS, ["reward_ctrl", "reward_forward"])
+        self.assertEqual(found, {"reward/ctrl": -2.0, "reward/forward": 2.0})
+
+    def test_what_nobody_reports_or_is_not_finite_is_nothing_to_report(self):
+        stats = [{"reward_terms": {"reward_a": math.inf, "reward_b": 1.0}}, {"reward_terms": {"reward_b": math.nan}}]
+        found = reward_metrics(stats, ["reward_a", "reward_b", "reward_c"])
+        self.assertEqual(found["reward/b"], 1.0)
+        self.assertTrue(math.isnan(found["reward/a"]) and math.isnan(found["reward/c"]))
+
+
+if __name__ == "__main__":
+    unittest.main()
