@@ -122,7 +122,7 @@ def copies() -> Results:
     result = {"pageable": speed()}
     told: list[str] = []
     start = time.perf_counter()
-    with page_locked(block.memory, CUDA, told.append):
+    with page_locked(block.memory, str(CUDA), told.append):
         result["lock_seconds"] = time.perf_counter() - start
         result["is_pinned"] = source.is_pinned()
         result["page_locked"] = speed()
@@ -148,7 +148,7 @@ def rounds() -> Results:
         parameters = initial_parameters(network, generator, -0.5)
         learner = PPO(config, network, fresh(parameters), device=device)
 
-        with page_locked(block.memory, device, print):
+        with page_locked(block.memory, str(device), print):
             table[name] = median_seconds(partial(train, learner, rollout), repeats=3)
         block.close()
         print(f"round by {name}: {table[name]:.3f} s", flush=True)

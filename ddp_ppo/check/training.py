@@ -183,7 +183,7 @@ def _act(trial: Trial, model: Model) -> tuple[Trajectory, Any]:
 def check_export(trial: Trial, report: Report) -> None:
     """Exports the model and compares every file with the policy."""
     if not export.has_extra():
-        raise SkipStage("onnx and onnxruntime are missing: pip install 'ddp_ppo[export]'")
+        raise SkipStage("onnx and onnxruntime are missing: pip install 'ddp-ppo[export]'")
     exported = export.export(_run_folder(trial), trial.folder / "export")
     for parity in exported.parities:
         text = f"largest error {parity.obs_error:.1e}, along an episode {parity.episode_error:.1e}"

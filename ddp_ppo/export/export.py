@@ -89,7 +89,7 @@ def export(place: str | Path, folder: str | Path | None = None) -> Exported:
         CheckpointError, EnvError: no model there, or its environment cannot be built.
     """
     if not has_extra():
-        raise ConfigError("export needs onnx and onnxruntime: pip install 'ddp_ppo[export]'")
+        raise ConfigError("export needs onnx and onnxruntime: pip install 'ddp-ppo[export]'")
     model = load_model(place)
     target = model.path.with_name(f"{model.path.stem}_export") if folder is None else Path(folder)
     try:

@@ -152,7 +152,7 @@ def _model(config: Config, num_learners: int) -> tuple[Any, Any]:
         from stable_baselines3.common.logger import Logger
         from stable_baselines3.common.vec_env import DummyVecEnv, VecNormalize
     except ImportError:
-        message = f"--against sb3: {_PACKAGE} is not installed; pip install 'ddp_ppo[compare]'"
+        message = f"--against sb3: {_PACKAGE} is not installed; pip install 'ddp-ppo[compare]'"
         raise ConfigError(message) from None
     import torch
 

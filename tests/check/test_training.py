@@ -110,7 +110,7 @@ class CheckpointTest(unittest.TestCase):
             self.assertRegex(report.figures["policy.onnx"], "largest error .*e-")
         with (
             mock.patch.object(export, "has_extra", return_value=False),
-            self.assertRaisesRegex(SkipStage, "ddp_ppo.export.export"),
+            self.assertRaisesRegex(SkipStage, r"ddp-ppo\[export\]"),
         ):
             report_of(check_export, self.trial)
 

@@ -59,7 +59,7 @@ class RecordTest(unittest.TestCase):
                     record(env, obs, np.zeros((9, 1), np.int64))
 
     def test_an_exception_is_named_with_the_line_that_raised(self):
-        with self.assertRaisesRegex(StageError, r"step 3: ZeroDivisionError: .*test_check_trial.py:\d+"):
+        with self.assertRaisesRegex(StageError, r"step 3: ZeroDivisionError: .*test_trial.py:\d+"):
             call("step 3", lambda: 1 // 0)
 
 

@@ -24,7 +24,7 @@ from tests.export.test_parity import HOPPER_STATE, random_model
 from tests.support.fixtures import Count
 
 CHEETAH_STATE = {"mean": np.linspace(-1, 2, 17), "var": np.geomspace(1e-4, 9.0, 17), "count": 9.0}
-needs_extra = unittest.skipUnless(has_extra(), "needs onnx and onnxruntime: pip install 'ddp_ppo[export]'")
+needs_extra = unittest.skipUnless(has_extra(), "needs onnx and onnxruntime: pip install 'ddp-ppo[export]'")
 
 
 class Shifted(Count):
@@ -127,7 +127,7 @@ class NumpyTest(FolderCase):
         with mock.patch.dict(sys.modules, {"onnx": None}):
             status, out, err = run(path)
         self.assertEqual((status, out), (2, ""))
-        self.assertEqual(err, "ddp-ppo: export needs onnx and onnxruntime: pip install 'ddp_ppo[export]'\n")
+        self.assertEqual(err, "ddp-ppo: export needs onnx and onnxruntime: pip install 'ddp-ppo[export]'\n")
         self.assertEqual([each.name for each in self.folder.iterdir()], ["m.pt"])
 
 

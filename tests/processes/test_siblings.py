@@ -81,7 +81,7 @@ class LearnersTest(unittest.TestCase):
 
 class NoLauncherTest(unittest.TestCase):
     def test_a_process_that_is_no_learner_sees_nobody_and_kills_nobody(self):
-        code = "from ddp_ppo import siblings; print(siblings.learners_here(), siblings.end_stopped())"
+        code = "from ddp_ppo.processes import siblings; print(siblings.learners_here(), siblings.end_stopped())"
         environ = {name: value for name, value in os.environ.items() if name != "RANK"}
         words = [sys.executable, "-c", code]
         result = subprocess.run(words, cwd=ROOT, env=environ, capture_output=True, text=True, timeout=30)

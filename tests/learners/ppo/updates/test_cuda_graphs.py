@@ -127,7 +127,7 @@ class PageLockedTest(unittest.TestCase):
     def test_nothing_happens_where_there_is_no_cuda_device(self):
         block = SharedBlock(SHARED)
         self.addCleanup(block.close)
-        with page_locked(block.memory, CPU, self.fail):
+        with page_locked(block.memory, str(CPU), self.fail):
             block.arrays["second"][:] = 1.0
         self.assertFalse(torch.from_numpy(block.arrays["second"]).is_pinned())
 
@@ -194,7 +194,7 @@ class CudaTest(unittest.TestCase):
         block = SharedBlock(SHARED)
         self.addCleanup(block.close)
         tensor = torch.from_numpy(block.arrays["second"])
-        with page_locked(block.memory, CUDA, self.fail):
+        with page_locked(block.memory, str(CUDA), self.fail):
             self.assertTrue(tensor.is_pinned())
             block.arrays["second"][:] = 3.0
             self.assertEqual(float(tensor.to(CUDA, non_blocking=True).sum()), 12_000.0)
@@ -203,8 +203,8 @@ class CudaTest(unittest.TestCase):
     def test_memory_that_cannot_be_locked_is_told_of_and_harms_nothing(self):
         block, told = SharedBlock(SHARED), []
         self.addCleanup(block.close)
-        with page_locked(block.memory, CUDA, self.fail):
-            with page_locked(block.memory, CUDA, told.append):  # locked already, so refused
+        with page_locked(block.memory, str(CUDA), self.fail):
+            with page_locked(block.memory, str(CUDA), told.append):  # locked already, so refused
                 self.assertEqual(float(torch.ones(3, device=CUDA).sum()), 3.0)
             self.assertTrue(torch.from_numpy(block.arrays["second"]).is_pinned())
         self.assertEqual(len(told), 1)
