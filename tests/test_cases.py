@@ -31,7 +31,9 @@ class CasesTest(unittest.TestCase):
     def test_every_named_test_exists(self):
         for case, tests in rows():
             named = NAMED.findall(tests)
-            words = {word for _, names in named for word in names.split(", ")} | {module.rpartition("/")[2] for module, _ in named}
+            words = {word for _, names in named for word in names.split(", ")} | {
+                module.rpartition("/")[2] for module, _ in named
+            }
             with self.subTest(case):
                 self.assertEqual(set(re.findall(r"\btest_\w+", tests)), words, "a name without its module")
                 for module, names in named:

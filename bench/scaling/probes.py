@@ -100,7 +100,7 @@ def learner_side(num_actors: int) -> dict[str, float]:
     """CPU seconds of a learner in a round for its actors: commands, answers, merged statistics; memory of an actor."""
     from torch import device
 
-    from ddp_ppo.distributed.group import Learners
+    from ddp_ppo.distributed.group import LearnerGroup
     from ddp_ppo.learners.ppo.learner import PPO, fresh
     from ddp_ppo.maths.moments import empty_rms_state
     from ddp_ppo.sampling.actor_pool import ActorPool
@@ -124,7 +124,7 @@ def learner_side(num_actors: int) -> dict[str, float]:
     rollout.fill()
     _, metrics = learner.train_step(rollout, round_index=0, done=0.0)
     history = Statistics(empty_rms_state(plan.network.obs_size), empty_rms_state(1))
-    learners = Learners(plan.topology, timeout_seconds=60.0)
+    learners = LearnerGroup(plan.topology, timeout_seconds=60.0)
     merge = seconds_of(
         lambda: exchange(learners, learner, history, stats=stats, metrics=metrics, stop_signal=None, is_synced=False),
         _NUM_ROUNDS,
@@ -210,7 +210,7 @@ def collectives(num_floats: Sequence[int]) -> list[dict[str, float]]:
     import torch
 
     from ddp_ppo.config.settings import load_config
-    from ddp_ppo.distributed.group import Learners
+    from ddp_ppo.distributed.group import LearnerGroup
     from ddp_ppo.distributed.topology import resolve_training_topology
 
     world_size = os.environ["WORLD_SIZE"]
@@ -218,7 +218,7 @@ def collectives(num_floats: Sequence[int]) -> list[dict[str, float]]:
     topology = resolve_training_topology(config, environ=os.environ, num_cuda_devices=0, has_mps=False)
     torch.set_num_threads(1)
     rows = []
-    with Learners(topology, timeout_seconds=60.0) as learners:
+    with LearnerGroup(topology, timeout_seconds=60.0) as learners:
         for number in num_floats:
             vector = torch.ones(number)
             repeats = max(10, min(200, 20_000_000 // number))

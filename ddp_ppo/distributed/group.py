@@ -36,7 +36,7 @@ class CollectiveError(RuntimeError):
     """A collective failed or timed out: another learner is gone, stopped or late; the message says which."""
 
 
-class Learners:
+class LearnerGroup:
     """The group of all learners of a run, seen from one of them."""
 
     def __init__(self, topology: TrainingTopology, *, timeout_seconds: float) -> None:
@@ -95,7 +95,7 @@ class Learners:
                 raise RuntimeError("no start")
             time.sleep(_POLL_SECONDS)
 
-    def __enter__(self) -> Learners:
+    def __enter__(self) -> LearnerGroup:
         return self
 
     def __exit__(self, error_type: type[BaseException] | None, error: BaseException | None, trace: object) -> None:

@@ -14,7 +14,7 @@ from typing import Any, Protocol
 from torch import Tensor
 
 from ddp_ppo.config.settings import Config
-from ddp_ppo.distributed.group import Learners
+from ddp_ppo.distributed.group import LearnerGroup
 from ddp_ppo.distributed.topology import TrainingTopology
 from ddp_ppo.learners.starting_point import StartingPoint
 from ddp_ppo.maths.moments import RmsState
@@ -143,6 +143,6 @@ class LearnerKind(Protocol):
         """The arithmetic of a round's update, for a person."""
 
     def make(
-        self, job: LearnerJob, parameters: FloatArray, *, arrays: Arrays, pool: ActorPool, learners: Learners
+        self, job: LearnerJob, parameters: FloatArray, *, arrays: Arrays, pool: ActorPool, group: LearnerGroup
     ) -> Learner:
         """The learner of this process, with the parameters of its start."""

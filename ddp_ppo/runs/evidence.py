@@ -26,18 +26,18 @@ def save_evidence(
     env: EnvSpec,
     env_arguments: dict[str, Any],
     state: PlainState,
-    columns: Arrays,
+    slices: Arrays,
     where: dict[str, Any],
 ) -> None:
     """Writes the file.
 
     Args:
         state: of the actor's environments before the rollout; its "env" is None where it could not be saved.
-        columns: the actor's columns of the rollout, [T(+1), K, ...].
+        slices: the actor's slices of the rollout, [T(+1), K, ...].
         where: `stage`, `env` (index in the actor), `step` (from 1), `column` and `value` of the first bad value.
     """
     step, own = int(where["step"]), int(where["env"])
-    actions = columns["act"][:step]
+    actions = slices["act"][:step]
     if env.action_kind == "box":
         actions = np.clip(actions, np.array(env.action_low, np.float32), np.array(env.action_high, np.float32))
     first = max(0, step - NUM_KEPT)
@@ -47,7 +47,7 @@ def save_evidence(
         "env_arguments": env_arguments,
         "env_state": state["env"],
         "actions": actions,
-        **{f"last_{name}": array[first : step + 1, own] for name, array in columns.items()},
+        **{f"last_{name}": array[first : step + 1, own] for name, array in slices.items()},
     }
     save_plain(path, content)
 

@@ -56,7 +56,7 @@ class ActorJob:
     Attributes:
         actor_id: index among the actors of its learner.
         rank: its learner.
-        first_env, num_envs: its columns [first_env, first_env + K) of the rollout.
+        first_env, num_envs: its slices [first_env, first_env + K) of the rollout.
         rollout_length: T.
         env_arguments: keyword arguments of `make_batch_env` but num_envs.
         env: what the learner knows of the environment; the actor's own must be the same.
@@ -91,7 +91,7 @@ class ActorJob:
 
 
 class Actor:
-    """Samples rollouts into its columns; owns its environments, its policy and where their episodes stand."""
+    """Samples rollouts into its slices; owns its environments, its policy and where their episodes stand."""
 
     def __init__(self, job: ActorJob) -> None:
         self._job = job
@@ -110,8 +110,8 @@ class Actor:
         self._reward = np.zeros((job.rollout_length, job.num_envs))
         progress = arrays["progress"][job.actor_id : job.actor_id + 1]
         self._rows = [
-            Rows(reward=self._reward, progress=progress, **{name: columns[name] for name in _STEP_FIELDS})
-            for columns in self._slots
+            Rows(reward=self._reward, progress=progress, **{name: slices[name] for name in _STEP_FIELDS})
+            for slices in self._slots
         ]
         self._run_steps = step_loop(self._env)
         self._episode_return = np.zeros(job.num_envs)
@@ -146,7 +146,7 @@ class Actor:
         self._discounted_return = np.array(state["discounted_return"], np.float64)
 
     def sample(self, round_index: int, slot: int = 0) -> dict[str, Any]:
-        """Fills this actor's columns of a rollout slot with T steps and annotates them.
+        """Fills this actor's slices of a rollout slot with T steps and annotates them.
 
         Returns:
             actor_id, episodes, episode_return_sum, episode_returns, episode_len_sum, obs_rms_moments and
@@ -154,7 +154,7 @@ class Actor:
             the seconds it took, and the state to go on from.
         """
         job, start = self._job, time.perf_counter()
-        columns = self._slots[slot]
+        slices = self._slots[slot]
         self._policy.load(self._published("parameters", slot), self._obs_rms_state(slot))
         self._policy.begin(stream(job.seed, Purpose.ACTION_NOISE, job.rank, job.actor_id, round_index))
         rows = self._rows[slot]
@@ -162,13 +162,13 @@ class Actor:
         reward_terms = self._run_steps(self._policy.act, rows)
         self._obs = rows.obs[-1].copy()
         sampled = time.perf_counter()
-        columns["reward"][:] = self._reward
-        self._require_finite(first_in_steps(columns), slot)
+        slices["reward"][:] = self._reward
+        self._require_finite(first_in_steps(slices), slot)
         scale = float(self._published("reward_scale", slot)[0])
         clip = REWARD_CLIP if job.normalize_reward else np.inf
-        self._annotate(self._policy, columns, Discounting(job.gamma, job.gae_lambda, scale, clip))
-        self._require_finite(first_in_annotations(columns), slot)
-        stats = self._statistics(columns) | {"reward_terms": reward_terms, "overlap": self._overlap}
+        self._annotate(self._policy, slices, Discounting(job.gamma, job.gae_lambda, scale, clip))
+        self._require_finite(first_in_annotations(slices), slot)
+        stats = self._statistics(slices) | {"reward_terms": reward_terms, "overlap": self._overlap}
         self._overlap = ""  # told once
         annotated = time.perf_counter()
         stats |= {"sample_seconds": sampled - start, "annotate_seconds": annotated - sampled, "state": self.save()}
@@ -188,13 +188,13 @@ class Actor:
         state, column = names_of(self._env, bad.env, bad.column, self._job.env_arguments)
         return bad._replace(stage=SIMULATION_STATE, name=state) if state else bad._replace(name=column)
 
-    def _statistics(self, columns: Arrays) -> dict[str, Any]:
+    def _statistics(self, slices: Arrays) -> dict[str, Any]:
         job = self._job
-        ended = columns["terminated"] | columns["truncated"]
+        ended = slices["terminated"] | slices["truncated"]
         returns, lengths = self._finished_episodes(ended)
         obs_moments = return_moments = None
         if job.normalize_obs:
-            obs_moments = compute_batch_moments(columns["obs"][:-1].reshape(-1, job.network.obs_size))
+            obs_moments = compute_batch_moments(slices["obs"][:-1].reshape(-1, job.network.obs_size))
         if job.normalize_reward:
             return_moments = compute_batch_moments(self._discounted_returns(ended).reshape(-1, 1))
         return {
@@ -203,7 +203,7 @@ class Actor:
             "episode_return_sum": float(sum(returns)),
             "episode_returns": returns,
             "episode_len_sum": int(sum(lengths)),
-            "episode_terminations": int(np.count_nonzero(columns["terminated"])),
+            "episode_terminations": int(np.count_nonzero(slices["terminated"])),
             "obs_rms_moments": obs_moments,
             "return_rms_moments": return_moments,
         }

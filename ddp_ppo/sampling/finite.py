@@ -61,20 +61,20 @@ class NotFinite(NamedTuple):
         return f"the {self.stage} {place}{column}" + (f" ({self.name})" if self.name else "")
 
 
-def first_in_rollout(columns: Arrays) -> NotFinite | None:
+def first_in_rollout(slices: Arrays) -> NotFinite | None:
     """The first one of an annotated rollout."""
-    return first_in_steps(columns) or first_in_annotations(columns)
+    return first_in_steps(slices) or first_in_annotations(slices)
 
 
-def first_in_steps(columns: Arrays) -> NotFinite | None:
+def first_in_steps(slices: Arrays) -> NotFinite | None:
     """The first one among what the steps wrote; final observations count where an episode was truncated."""
     found = []
     for order, (name, stage) in enumerate(_STEP_FIELDS.items()):
-        values = columns[name]
+        values = slices[name]
         if name == "final_obs":
-            if not columns["truncated"].any():
+            if not slices["truncated"].any():
                 continue
-            values = np.where(columns["truncated"][..., None], values, 0.0)
+            values = np.where(slices["truncated"][..., None], values, 0.0)
         bad = _first(values, stage)
         if bad is not None:
             row = bad.step if name == "obs" else bad.step + 1  # row t of obs is what step t brought
@@ -82,10 +82,10 @@ def first_in_steps(columns: Arrays) -> NotFinite | None:
     return min(found)[2] if found else None
 
 
-def first_in_annotations(columns: Arrays) -> NotFinite | None:
+def first_in_annotations(slices: Arrays) -> NotFinite | None:
     """The first one among what was computed from the steps, in the order of computation."""
     for name, stage in _ANNOTATIONS.items():
-        if name in columns and (bad := _first(columns[name], stage)) is not None:
+        if name in slices and (bad := _first(slices[name], stage)) is not None:
             return bad._replace(step=bad.step + 1)
     return None
 

@@ -74,13 +74,13 @@ class FaultRecorder:
         if self._events is not None:
             self._write("events.jsonl", partial(self._events.write, kind, round_index, what=what))
 
-    def evidence(self, state: PlainState, columns: Arrays, where: dict[str, Any], round_index: int) -> None:
+    def evidence(self, state: PlainState, slices: Arrays, where: dict[str, Any], round_index: int) -> None:
         """What a value that is not finite can be replayed from."""
         if self._home is None:
             return
         path = self._home / f"evidence_{round_index + 1:07d}_rank_{self._plan.topology.rank}.pt"
         save = partial(save_evidence, path, env=self._plan.env, env_arguments=self._plan.config.env_arguments)
-        self._write(path.name, partial(save, state=state, columns=columns, where=where))
+        self._write(path.name, partial(save, state=state, slices=slices, where=where))
         command = f"ddp-ppo replay {quote(str(path))}"
         self.console.say(f"note: the last states and actions are in {path}; see them again with: {command}")
 

@@ -100,8 +100,8 @@ class Sampler:
         """Where the environments stood after the rollout that was collected last."""
         return self._pool.states if self._states is None else self._states
 
-    def columns_of(self, actor_id: int, round_index: int) -> Arrays:
-        """An actor's own columns of a round's rollout."""
+    def slices_of(self, actor_id: int, round_index: int) -> Arrays:
+        """An actor's own slices of a round's rollout."""
         num_envs = self._plan.topology.envs_per_actor
         own = slice(actor_id * num_envs, (actor_id + 1) * num_envs)
         rollout = self._rollouts[round_index % len(self._rollouts)]

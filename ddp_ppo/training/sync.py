@@ -19,7 +19,7 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
-from ddp_ppo.distributed.group import Learners, average_metrics, remember_folder
+from ddp_ppo.distributed.group import LearnerGroup, average_metrics, remember_folder
 from ddp_ppo.learners.interface import Learner
 from ddp_ppo.maths.moments import RmsState, empty_rms_state, merge_rms_states
 from ddp_ppo.protocols import Arrays
@@ -29,7 +29,7 @@ _EPISODES = ("episodes", "episode_return_sum", "episode_len_sum", "episode_termi
 
 
 class ConsistencyError(RuntimeError):
-    """Learners that must be equal are not; the message names the rank and what differs."""
+    """LearnerGroup that must be equal are not; the message names the rank and what differs."""
 
 
 class Statistics(NamedTuple):
@@ -54,16 +54,16 @@ class Outcome:
     stop_signal: int | None
 
 
-def share_folder(learners: Learners, folder: Path | None, start_round: int) -> Path:
+def share_folder(group: LearnerGroup, folder: Path | None, start_round: int) -> Path:
     """Rank 0's run folder, on every rank and for later attempts of this launch.
 
     Raises:
         ConsistencyError: this rank starts after another round than rank 0.
     """
-    shared, first = learners.share((folder, start_round))
+    shared, first = group.share((folder, start_round))
     if first != start_round:
         raise ConsistencyError(
-            f"rank {learners.rank} starts after round {start_round}, rank 0 after round {first}: every machine has to "
+            f"rank {group.rank} starts after round {start_round}, rank 0 after round {first}: every machine has to "
             f"see the same checkpoints; put output_dir on a file system that they share, or copy {shared}"
         )
     if folder is not None:
@@ -71,7 +71,7 @@ def share_folder(learners: Learners, folder: Path | None, start_round: int) -> P
     return Path(shared)
 
 
-def average_common(learner: Learner, learners: Learners) -> None:
+def average_common(learner: Learner, group: LearnerGroup) -> None:
     """Averages parameters and optimizer state of all learners by one all_reduce over one flat vector.
 
     The moments are averaged too: kept local they would push each learner away from the average again, and ranks would
@@ -80,14 +80,14 @@ def average_common(learner: Learner, learners: Learners) -> None:
     common = learner.common()
     tensors = list(common.values())
     vector = torch.cat([tensor.reshape(-1) for tensor in tensors])
-    learners.average(vector)
+    group.average(vector)
     for tensor, part in zip(tensors, torch.split(vector, [tensor.numel() for tensor in tensors]), strict=True):
         tensor.copy_(part.reshape(tensor.shape))
     common["step"].round_()
 
 
 def exchange(
-    learners: Learners,
+    group: LearnerGroup,
     learner: Learner,
     history: Statistics,
     *,
@@ -118,7 +118,7 @@ def exchange(
         _packed(_merged(stats, "return_rms_moments", 1)),
         list(metrics.values()),
     ]
-    rows = learners.exchange(np.concatenate([np.asarray(part, np.float64) for part in parts]))
+    rows = group.exchange(np.concatenate([np.asarray(part, np.float64) for part in parts]))
     ends = np.cumsum([len(part) for part in parts])
     stops, episodes, hash_rows, obs_rows, return_rows, metric_rows = np.split(rows, ends[:-1], axis=1)
     first = 0 if is_synced else len(common)

@@ -22,7 +22,7 @@ import numpy as np
 import torch
 
 from ddp_ppo.config.settings import Config
-from ddp_ppo.distributed.group import CollectiveError, Learners
+from ddp_ppo.distributed.group import CollectiveError, LearnerGroup
 from ddp_ppo.processes.stop_request import CutShort, StopRequest
 from ddp_ppo.runs.anomalies import overlap_at_reset
 from ddp_ppo.runs.metrics import Console, time_metrics
@@ -132,9 +132,9 @@ class _Run:
             )
         )
         self.sampler = Sampler(plan, self.block, self.pool)
-        self.learners = stack.enter_context(Learners(topology, timeout_seconds=config.collective_timeout_seconds))
+        self.group = stack.enter_context(LearnerGroup(topology, timeout_seconds=config.collective_timeout_seconds))
         start_round = plan.resumed[1]["round"] if plan.resumed is not None else 0
-        self.recorder.join(share_folder(self.learners, self.recorder.path, start_round))
+        self.recorder.join(share_folder(self.group, self.recorder.path, start_round))
         stack.enter_context(page_locked(self.block.memory, topology.device, self.recorder.say))
         self.terms: list[str] | None = None  # of the reward
         self.round = self.env_steps = 0
@@ -144,14 +144,14 @@ class _Run:
         start = plan.starting_point()
         self.statistics = Statistics(start.obs_rms_state, start.return_rms_state)
         self.learner = plan.kind.make(
-            plan, start.parameters, arrays=self.block.arrays, pool=self.pool, learners=self.learners
+            plan, start.parameters, arrays=self.block.arrays, pool=self.pool, group=self.group
         )
         with stop.cuttable():
             self.pool.wait_ready()
         if plan.resumed is not None:
             self._restore(plan.resumed[1])
         else:
-            self.learners.broadcast(list(self.learner.common().values()))
+            self.group.broadcast(list(self.learner.common().values()))
         self.recorder.open_logs(self.round, self.env_steps)
         self.kept = self._standing()  # that of the last whole round, for an end in mid-round
 
@@ -167,7 +167,7 @@ class _Run:
             kind = _EVENTS.get(type(error), "error")
             headline = str(error).partition("\n")[0] if kind != "error" else repr(error)
             self.recorder.event(kind, self.kept.round, headline, is_shown=False)
-            self.learners.leave(headline)
+            self.group.leave(headline)
             if not isinstance(error, ConsistencyError):  # then nobody knows which rank's state is right
                 self._save_kept()
             raise
@@ -235,7 +235,7 @@ class _Run:
         """Gives the round up that takes too long for a stop request."""
         self.pool.close(0.0)
         kept = self.kept
-        self.learners.leave(f"asked to stop by {signal.Signals(self.stop.signal or signal.SIGTERM).name}")
+        self.group.leave(f"asked to stop by {signal.Signals(self.stop.signal or signal.SIGTERM).name}")
         self._save_kept()
         self.recorder.event("cut_short", kept.round, f"the stop request has cut round {kept.round + 1} short")
         self.round, self.env_steps = kept.round, kept.env_steps
@@ -244,7 +244,7 @@ class _Run:
     def _save_kept(self) -> None:
         """Saves the last whole round, without a collective: where every rank can still say what it had then."""
         kept = self.kept
-        ranks = self.learners.collect(f"round {kept.round}", kept.own, seconds=_COLLECT_SECONDS) if kept.round else []
+        ranks = self.group.collect(f"round {kept.round}", kept.own, seconds=_COLLECT_SECONDS) if kept.round else []
         if ranks and is_finite(ranks):
             self.recorder.checkpoint(kept.round, kept.content(ranks))
 
@@ -264,8 +264,8 @@ class _Run:
             return self.sampler.collect(self.round, self._frozen())
         except ActorError as error:
             if error.where is not None and error.state is not None:
-                columns = self.sampler.columns_of(error.job.actor_id, self.round)
-                self.recorder.evidence(error.state, columns, error.where, self.round)
+                slices = self.sampler.slices_of(error.job.actor_id, self.round)
+                self.recorder.evidence(error.state, slices, error.where, self.round)
             raise
 
     def _train(self, data: Sampled) -> dict[str, float]:
@@ -289,8 +289,8 @@ class _Run:
         if where is not None:
             actor_id, env = divmod(where.env, self.plan.topology.envs_per_actor)
             words = f"actor {actor_id}: {words}"
-            columns, state = self.sampler.columns_of(actor_id, self.round), self.kept.own["actors"][actor_id]
-            self.recorder.evidence(state, columns, where._replace(env=env)._asdict(), self.round)
+            slices, state = self.sampler.slices_of(actor_id, self.round), self.kept.own["actors"][actor_id]
+            self.recorder.evidence(state, slices, where._replace(env=env)._asdict(), self.round)
         return self._non_finite(f"round {self.round + 1}: {words}")
 
     def _sync(self, data: Sampled, metrics: dict[str, float]) -> Outcome:
@@ -300,14 +300,14 @@ class _Run:
         is_last = self.round == self.plan.num_rounds
         is_due = averages_parameters and (is_last or self.round % config.param_sync_interval == 0)
         if is_due:
-            average_common(self.learner, self.learners)
+            average_common(self.learner, self.group)
         seconds = [actor["sample_seconds"] + actor["annotate_seconds"] for actor in data.stats]
         metrics["time/idle_seconds"] = max(seconds) - sum(seconds) / len(seconds)
         if self.terms is None:  # in its first round every rank learns what rank 0 calls them
-            self.terms = self.learners.share(term_names(data.stats))
+            self.terms = self.group.share(term_names(data.stats))
         metrics |= reward_metrics(data.stats, self.terms)
         return exchange(
-            self.learners,
+            self.group,
             self.learner,
             self.statistics,
             stats=data.stats,
@@ -364,7 +364,7 @@ class _Run:
     def _checkpoint(self) -> None:
         """Gathers every rank's state and has it written as one file."""
         self._frozen()
-        self.recorder.checkpoint(self.round, self.kept.content(self.learners.gather(self.kept.own)))
+        self.recorder.checkpoint(self.round, self.kept.content(self.group.gather(self.kept.own)))
 
     def _restore(self, content: dict[str, Any]) -> None:
         """Continues from a checkpoint."""
@@ -374,4 +374,4 @@ class _Run:
         self.elapsed_seconds = content["elapsed_seconds"]
         self.best_return, self.eval_return = content["best_return"], content["eval_return"]
         if self.config.sync_mode == "gradients":  # the checkpoint may be of a run that averaged parameters
-            average_common(self.learner, self.learners)
+            average_common(self.learner, self.group)

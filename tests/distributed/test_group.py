@@ -11,7 +11,7 @@ from pathlib import Path
 import numpy as np
 import torch
 
-from ddp_ppo.distributed.group import Learners, average_metrics
+from ddp_ppo.distributed.group import LearnerGroup, average_metrics
 from ddp_ppo.distributed.topology import TrainingTopology
 from tests.support.process import ROOT, TINY, FolderTestCase, Program, free_port, read_csv, succeeded, train_words
 
@@ -28,7 +28,7 @@ from pathlib import Path
 import numpy as np
 import torch
 import torch.distributed
-from ddp_ppo.distributed.group import CollectiveError, Learners
+from ddp_ppo.distributed.group import CollectiveError, LearnerGroup
 from ddp_ppo.distributed.topology import TrainingTopology
 
 torch.set_num_threads(1)
@@ -104,7 +104,7 @@ def speak():
 
 # At the end rank 1 leaves while rank 0 waits for it.
 try:
-    with Learners(topology, timeout_seconds=60) as learners:
+    with LearnerGroup(topology, timeout_seconds=60) as learners:
         speak()
         if rank == 1:
             finish()
@@ -121,7 +121,7 @@ store = torch.distributed.FileStore(str(folder / "store"), 2)
 store.set(f"here {rank}", "1")
 store.wait(["here 0", "here 1"], datetime.timedelta(seconds=60))
 try:
-    with Learners(topology, timeout_seconds=3) as learners:
+    with LearnerGroup(topology, timeout_seconds=3) as learners:
         if rank == 0:
             start = time.monotonic()
             learners.average(torch.zeros(3))
@@ -138,7 +138,7 @@ except CollectiveError as error:
 LEAVE = """
 seen["shared"] = []
 try:
-    with Learners(topology, timeout_seconds=60) as learners:
+    with LearnerGroup(topology, timeout_seconds=60) as learners:
         seen["shared"].append(learners.share({"folder": f"of rank {rank}"}))
         if rank == 1:
             (folder / "1.json").write_text(json.dumps(seen))
@@ -156,7 +156,7 @@ finish()
 # Rank 1 stops itself; torchrun would wait 30 s for it.
 STOPPED = """
 import signal
-with Learners(topology, timeout_seconds=3) as learners:
+with LearnerGroup(topology, timeout_seconds=3) as learners:
     learners.average(torch.zeros(3))
     if rank == 1:
         os.kill(os.getpid(), signal.SIGSTOP)
@@ -169,7 +169,7 @@ with Learners(topology, timeout_seconds=3) as learners:
 
 # Both leave in mid-round; then rank 0 collects what rank 1 has said, and what it will never say.
 CUT = """
-with Learners(topology, timeout_seconds=60) as learners:
+with LearnerGroup(topology, timeout_seconds=60) as learners:
     learners.leave("asked to stop")
     seen["ranks"] = learners.collect("round 7", {"rank": rank, "array": np.full(2, rank)}, seconds=30.0)
     seen["ranks"] = [[one["rank"], one["array"].tolist()] for one in seen["ranks"]]
@@ -222,7 +222,7 @@ class AverageMetricsTest(unittest.TestCase):
 
 class SingleLearnerTest(unittest.TestCase):
     def test_every_call_returns_its_argument(self):
-        with Learners(ALONE, timeout_seconds=1) as learners:
+        with LearnerGroup(ALONE, timeout_seconds=1) as learners:
             tensor = torch.tensor([1.0, 2.0])
             learners.broadcast([tensor])
             learners.average(tensor)

@@ -134,7 +134,9 @@ class FailureTest(RenderingTestCase):
             self.assertEqual(self.reason(scene), "Undrawn has no render(), so nothing draws it")
 
     def test_an_error_without_words_is_told_by_its_place(self):
-        self.assertRegex(self.reason(painted("assert")), r"\AAssertionError in render \(.*tests/support/drawing\.py:\d+\)\Z")
+        self.assertRegex(
+            self.reason(painted("assert")), r"\AAssertionError in render \(.*tests/support/drawing\.py:\d+\)\Z"
+        )
 
     def test_a_window_that_the_environment_never_opens(self):
         with self.assertRaisesRegex(RenderError, "no render mode human"):

@@ -74,7 +74,7 @@ FAULTS = {
     "obs_rms_state": set_obs, "return_rms_state": set_returns, "learning_rate": set_rate,
 }
 
-with Learners(topology, timeout_seconds=60) as learners:
+with LearnerGroup(topology, timeout_seconds=60) as learners:
     seen["equal"] = complaint(lambda learner, statistics: None)
     seen["faults"] = {name: complaint(fault) for name, fault in FAULTS.items()}
     seen["unsynced"] = {name: complaint(fault, is_synced=False) for name, fault in FAULTS.items()}

@@ -9,6 +9,6 @@ from ddp_ppo.protocols import Arrays, RolloutPolicy
 from ddp_ppo.sampling.rollout import Discounting
 
 
-def annotate_disco(policy: RolloutPolicy, columns: Arrays, discounting: Discounting) -> None:
+def annotate_disco(policy: RolloutPolicy, slices: Arrays, discounting: Discounting) -> None:
     """Fills logits [T, K, A] of the policy that acted; returns are the learner's to estimate."""
-    columns["logits"][:] = policy.outputs
+    slices["logits"][:] = policy.outputs

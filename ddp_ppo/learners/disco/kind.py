@@ -10,7 +10,7 @@ import numpy as np
 import torch
 
 from ddp_ppo.config.settings import Config, ConfigError
-from ddp_ppo.distributed.group import Learners
+from ddp_ppo.distributed.group import LearnerGroup
 from ddp_ppo.learners.disco.agent import Agent, AgentSpec
 from ddp_ppo.learners.disco.agent import initial_parameters as initial_agent
 from ddp_ppo.learners.disco.learner import DiscoLearner
@@ -106,7 +106,7 @@ class DiscoKind:
         )
 
     def make(
-        self, job: LearnerJob, parameters: FloatArray, *, arrays: Arrays, pool: ActorPool, learners: Learners
+        self, job: LearnerJob, parameters: FloatArray, *, arrays: Arrays, pool: ActorPool, group: LearnerGroup
     ) -> Learner:
         device = torch.device(job.topology.device)
         agent = Agent(self._agent_spec(job.config, job.network), torch.tensor(parameters, device=device))
@@ -114,7 +114,7 @@ class DiscoKind:
             _disco_settings(job.config),
             agent,
             meta=MetaNetwork(job.pretrained, device),
-            average=learners.average,
+            average=group.average,
             rank=job.topology.rank,
         )
 

@@ -12,23 +12,23 @@ from ddp_ppo.protocols import Arrays, RolloutPolicy
 from ddp_ppo.sampling.rollout import Discounting, scale_reward
 
 
-def annotate_ppo(policy: RolloutPolicy, columns: Arrays, discounting: Discounting) -> None:
-    """Fills logp, value, final_value, adv and ret of one actor's columns [T(+1), K, ...], in place."""
-    num_steps, num_envs = columns["reward"].shape
-    obs = columns["obs"].reshape((num_steps + 1) * num_envs, -1)
-    truncated = columns["truncated"]
+def annotate_ppo(policy: RolloutPolicy, slices: Arrays, discounting: Discounting) -> None:
+    """Fills logp, value, final_value, adv and ret of one actor's slices [T(+1), K, ...], in place."""
+    num_steps, num_envs = slices["reward"].shape
+    obs = slices["obs"].reshape((num_steps + 1) * num_envs, -1)
+    truncated = slices["truncated"]
     value = policy.values(obs).reshape(num_steps + 1, num_envs)
     final_value = np.zeros((num_steps, num_envs), np.float32)
     if truncated.any():
-        final_value[truncated] = policy.values(columns["final_obs"][truncated])
-    columns["logp"][:] = policy.logp(columns["act"])
-    columns["value"][:] = value
-    columns["final_value"][:] = final_value
-    columns["adv"][:], columns["ret"][:] = compute_gae(
-        scale_reward(columns["reward"], discounting.reward_scale, discounting.reward_clip),
+        final_value[truncated] = policy.values(slices["final_obs"][truncated])
+    slices["logp"][:] = policy.logp(slices["act"])
+    slices["value"][:] = value
+    slices["final_value"][:] = final_value
+    slices["adv"][:], slices["ret"][:] = compute_gae(
+        scale_reward(slices["reward"], discounting.reward_scale, discounting.reward_clip),
         value,
         final_value,
-        columns["terminated"],
+        slices["terminated"],
         truncated,
         gamma=discounting.gamma,
         gae_lambda=discounting.gae_lambda,

@@ -7,7 +7,7 @@ from collections.abc import Mapping
 import torch
 
 from ddp_ppo.config.settings import Config, ConfigError, warnings
-from ddp_ppo.distributed.group import Learners
+from ddp_ppo.distributed.group import LearnerGroup
 from ddp_ppo.learners.interface import Learner, LearnerJob
 from ddp_ppo.learners.ppo.learner import ALONE, NO_TEAM, PPO, Averaging, resolve_update_backend
 from ddp_ppo.learners.ppo.loss_settings import loss_settings
@@ -70,11 +70,11 @@ class PPOKind:
         )
 
     def make(
-        self, job: LearnerJob, parameters: FloatArray, *, arrays: Arrays, pool: ActorPool, learners: Learners
+        self, job: LearnerJob, parameters: FloatArray, *, arrays: Arrays, pool: ActorPool, group: LearnerGroup
     ) -> Learner:
         is_gradient_mode = self._averages_gradients(job)
         averaging = Averaging(
-            learners.average if is_gradient_mode else ALONE.gradient, learners.average_scalar, is_gradient_mode
+            group.average if is_gradient_mode else ALONE.gradient, group.average_scalar, is_gradient_mode
         )
         trained = trained_of(arrays)
         trained.parameters[:] = parameters

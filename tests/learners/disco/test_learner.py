@@ -50,7 +50,7 @@ import torch
 from ddp_ppo.learners.disco.batch import BothHeads
 from ddp_ppo.learners.disco.learner import DiscoLearner
 from ddp_ppo.learners.disco.settings import DiscoSettings
-from ddp_ppo.distributed.group import Learners
+from ddp_ppo.distributed.group import LearnerGroup
 from ddp_ppo.distributed.topology import TrainingTopology
 from tests.support.disco_golden import golden, golden_batch, published_meta, small_agent
 
@@ -60,7 +60,7 @@ topology = TrainingTopology(
     rank=rank, local_rank=rank, num_learners=2, device="cpu", backend="gloo", num_actors=1, envs_per_actor=1
 )
 arrays, steps = golden("update5_A2_ddp2"), []
-with Learners(topology, timeout_seconds=60) as learners:
+with LearnerGroup(topology, timeout_seconds=60) as learners:
     settings = DiscoSettings(learning_rate=float(arrays["lr"]))
     learner = DiscoLearner(settings, small_agent(arrays, 2), meta=published_meta(), average=learners.average, rank=rank)
     for i in range(5):
