@@ -63,7 +63,6 @@ UNTESTED = {
     "envs.mujoco.parts",
     "envs.mujoco.physics",
     "envs.mujoco.profiler_clock",
-    "envs.mujoco.v4",
     "envs.mujoco.v5",
     "envs.spaces",
     "envs.state",

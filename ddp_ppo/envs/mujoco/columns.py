@@ -73,11 +73,11 @@ _BODY_FIELDS = {
 
 
 def obs_columns(env: Any) -> list[Column]:
-    """The columns of one of the tasks in `mujoco_tasks.TASKS`, an environment without wrappers; empty for others."""
+    """The columns of one of the tasks in `tasks.TASKS`, an environment without wrappers; empty for others."""
     if env.spec.entry_point not in TASKS:
         return []
     _, class_name = env.spec.entry_point.split(":")
-    return _LAYOUTS[class_name](setup_of(env), "_v4:" in env.spec.entry_point)
+    return _LAYOUTS[class_name](setup_of(env))
 
 
 def action_columns(model: Any) -> list[Column]:
@@ -157,7 +157,7 @@ def _of_angle(columns: Iterable[Column], function: str) -> list[Column]:
     ]
 
 
-def _locomotion(setup: Setup, is_v4: bool, *, num_root: int = 1, max_velocity: float | None = None) -> list[Column]:
+def _locomotion(setup: Setup, *, num_root: int = 1, max_velocity: float | None = None) -> list[Column]:
     velocities = _velocities(setup)
     if max_velocity is not None:
         velocities = _limited(velocities, -max_velocity, max_velocity)
@@ -165,51 +165,50 @@ def _locomotion(setup: Setup, is_v4: bool, *, num_root: int = 1, max_velocity: f
     return _positions(setup)[skipped:] + velocities
 
 
-def _ant(setup: Setup, is_v4: bool) -> list[Column]:
+def _ant(setup: Setup) -> list[Column]:
     args = setup.args
-    forces = _body_field(setup.model, "cfrc_ext", range(0 if is_v4 else 1, setup.model.nbody))
-    is_seen = args["use_contact_forces"] and args["include_cfrc_ext_in_observation"]
-    seen = _limited(forces, *args["contact_force_range"]) if is_seen else []
-    return _locomotion(setup, is_v4, num_root=2) + seen
+    forces = _body_field(setup.model, "cfrc_ext", range(1, setup.model.nbody))
+    seen = _limited(forces, *args["contact_force_range"]) if args["include_cfrc_ext_in_observation"] else []
+    return _locomotion(setup, num_root=2) + seen
 
 
-def _humanoid(setup: Setup, is_v4: bool) -> list[Column]:
-    model, bodies = setup.model, range(0 if is_v4 else 1, setup.model.nbody)
+def _humanoid(setup: Setup) -> list[Column]:
+    model, bodies = setup.model, range(1, setup.model.nbody)
     fields = {name: _body_field(model, name, bodies) for name in ("cinert", "cvel")}
-    fields["qfrc_actuator"] = _joint_field(model, "qfrc_actuator", _FORCES, "actuator_")[0 if is_v4 else 6 :]
+    fields["qfrc_actuator"] = _joint_field(model, "qfrc_actuator", _FORCES, "actuator_")[6:]
     fields["cfrc_ext"] = _body_field(model, "cfrc_ext", bodies)
     seen = [columns for name, columns in fields.items() if setup.args[f"include_{name}_in_observation"]]
-    return sum(seen, _locomotion(setup, is_v4, num_root=2))
+    return sum(seen, _locomotion(setup, num_root=2))
 
 
-def _reacher(setup: Setup, is_v4: bool) -> list[Column]:
+def _reacher(setup: Setup) -> list[Column]:
     angles, rest = _positions(setup)[:2], _positions(setup)[2:]
     tip, target = (_body_field(setup.model, "xpos", [setup.body(name)]) for name in ("fingertip", "target"))
     gap = [
         Column(f"fingertip_minus_target.{axis}", "m", f"{a.source} - {b.source}", "world")
-        for axis, a, b in zip("xyz", tip, target, strict=True)
+        for axis, a, b in zip("xy", tip[:2], target[:2], strict=True)
     ]
     turned = _of_angle(angles, "cos") + _of_angle(angles, "sin")
-    return turned + rest + _velocities(setup)[:2] + gap[: 3 if is_v4 else 2]
+    return turned + rest + _velocities(setup)[:2] + gap
 
 
-def _pusher(setup: Setup, is_v4: bool) -> list[Column]:
+def _pusher(setup: Setup) -> list[Column]:
     places = [setup.body(name) for name in ("tips_arm", "object", "goal")]
     return _positions(setup)[:7] + _velocities(setup)[:7] + _body_field(setup.model, "xpos", places)
 
 
-def _pendulum(setup: Setup, is_v4: bool) -> list[Column]:
+def _pendulum(setup: Setup) -> list[Column]:
     return _positions(setup) + _velocities(setup)
 
 
-def _double_pendulum(setup: Setup, is_v4: bool) -> list[Column]:
+def _double_pendulum(setup: Setup) -> list[Column]:
     slide, *angles = _positions(setup)
     forces = _joint_field(setup.model, "qfrc_constraint", _FORCES, "constraint_")
-    limited = _limited(_velocities(setup), -10, 10) + _limited(forces, -10, 10)[: 3 if is_v4 else 1]
+    limited = _limited(_velocities(setup), -10, 10) + _limited(forces, -10, 10)[:1]
     return [slide, *_of_angle(angles, "sin"), *_of_angle(angles, "cos"), *limited]
 
 
-_LAYOUTS: dict[str, Callable[[Setup, bool], list[Column]]] = {
+_LAYOUTS: dict[str, Callable[[Setup], list[Column]]] = {
     "HalfCheetahEnv": _locomotion,
     "SwimmerEnv": partial(_locomotion, num_root=2),
     "HopperEnv": partial(_locomotion, max_velocity=10),

@@ -17,7 +17,7 @@ from ddp_ppo.envs.mujoco.env import MujocoEnv
 from ddp_ppo.envs.mujoco.profiler_clock import remove_profiler_clock
 from ddp_ppo.envs.mujoco.tasks import covers
 
-V5_TASKS = (
+TASKS = (
     "HalfCheetah-v5",
     "Hopper-v5",
     "Walker2d-v5",
@@ -30,10 +30,8 @@ V5_TASKS = (
     "InvertedPendulum-v5",
     "InvertedDoublePendulum-v5",
 )
-V4_TASKS = tuple(f"{task[:-3]}-v4" for task in V5_TASKS if task != "Pusher-v5")  # Pusher-v4 needs a MuJoCo before 3
-TASKS = V5_TASKS + V4_TASKS
-# of these the reward has parts without a name
-UNNAMED = ("HumanoidStandup", "InvertedDoublePendulum", "Hopper-v4", "Walker2d-v4", "InvertedPendulum-v4")
+UNNAMED = ("HumanoidStandup-v5", "InvertedDoublePendulum-v5")  # of these the reward has parts without a name
+ONLY_V5 = "only Gymnasium's MuJoCo tasks of version 5 run as arrays"
 ALL_POSITIONS = {"exclude_current_positions_from_observation": False}
 # every argument that a task has, away from its default
 VARIANTS = (
@@ -97,42 +95,6 @@ VARIANTS = (
     ("Pusher-v5", {"reward_near_weight": 2, "reward_dist_weight": 3, "reward_control_weight": 1, "frame_skip": 2}),
     ("InvertedPendulum-v5", {"reset_noise_scale": 0.15, "frame_skip": 4}),
     ("InvertedDoublePendulum-v5", {"healthy_reward": 3, "reset_noise_scale": 0.2, "frame_skip": 3}),
-    ("HalfCheetah-v4", {**ALL_POSITIONS, "forward_reward_weight": 2}),
-    ("HalfCheetah-v4", {"ctrl_cost_weight": 0.3, "reset_noise_scale": 0.5}),
-    ("Swimmer-v4", {**ALL_POSITIONS, "forward_reward_weight": 2}),
-    ("Swimmer-v4", {"ctrl_cost_weight": 1, "reset_noise_scale": 0.5}),
-    (
-        "Hopper-v4",
-        {
-            **ALL_POSITIONS,
-            "healthy_state_range": [-5, 5],
-            "healthy_z_range": (0.6, 1.3),
-            "healthy_angle_range": [-0.1, 0.3],
-            "healthy_reward": 2,
-            "ctrl_cost_weight": 1,
-        },
-    ),
-    ("Hopper-v4", {"terminate_when_unhealthy": False, "forward_reward_weight": 0.5, "reset_noise_scale": 0.1}),
-    ("Walker2d-v4", {**ALL_POSITIONS, "healthy_z_range": (0.9, 1.3), "healthy_angle_range": (-0.1, 0.3)}),
-    ("Walker2d-v4", {"healthy_reward": 3, "terminate_when_unhealthy": False, "forward_reward_weight": 2}),
-    ("Walker2d-v4", {"ctrl_cost_weight": 1, "reset_noise_scale": 0.1}),
-    ("Ant-v4", {**ALL_POSITIONS, "healthy_z_range": [0.4, 0.8], "contact_cost_weight": 0.1, "ctrl_cost_weight": 1}),
-    (
-        "Ant-v4",
-        {
-            **ALL_POSITIONS,
-            "use_contact_forces": True,
-            "contact_force_range": (-0.3, 0.2),
-            "contact_cost_weight": 0.1,
-            "terminate_when_unhealthy": False,
-            "healthy_reward": 2,
-        },
-    ),
-    ("Ant-v4", {"use_contact_forces": True, "reset_noise_scale": 0.3}),
-    ("Ant-v4", {"use_contact_forces": False, "healthy_reward": 2, "xml_file": "ant.xml"}),
-    ("Humanoid-v4", {**ALL_POSITIONS, "healthy_z_range": (1.2, 2.1), "healthy_reward": 1}),
-    ("Humanoid-v4", {"terminate_when_unhealthy": False, "forward_reward_weight": 1, "ctrl_cost_weight": 1}),
-    ("Humanoid-v4", {"terminate_when_unhealthy": False, "healthy_z_range": (1.2, 2.1), "reset_noise_scale": 0.1}),
 )
 
 
@@ -150,9 +112,8 @@ class EqualityTest(unittest.TestCase):
         env = make_batch_env(
             env_id, num_envs, env_kwargs=env_kwargs, backend="mujoco", max_episode_steps=max_episode_steps
         )
-        registered = gymnasium.spec(env_id)  # by its id alone, make warns that v4 is old
         references = [
-            gymnasium.make(registered, max_episode_steps=max_episode_steps, **env_kwargs) for _ in range(num_envs)
+            gymnasium.make(env_id, max_episode_steps=max_episode_steps, **env_kwargs) for _ in range(num_envs)
         ]
         firsts = [reference.reset(seed=20 + i)[0] for i, reference in enumerate(references)]
         np.testing.assert_array_equal(env.reset(range(20, 20 + num_envs)), np.float32(firsts))
@@ -223,7 +184,7 @@ class EqualityTest(unittest.TestCase):
 
     def test_the_terms_add_up_to_the_reward(self):
         for task in TASKS:
-            if task.startswith(UNNAMED):
+            if task in UNNAMED:
                 continue
             env = make_batch_env(task, 2)
             env.reset([0, 1])
@@ -249,16 +210,19 @@ class CoverageTest(unittest.TestCase):
                 make_batch_env("Hopper-v5", 1, env_kwargs=argument, backend="mujoco")
         self.assertEqual(describe_env("Hopper-v5", env_kwargs={"width": 64}).backend, "gymnasium")
 
-    def test_every_mujoco_task_that_gymnasium_can_build_is_covered(self):
+    def test_every_v5_task_of_gymnasium_is_covered_and_no_other(self):
         for env_id, registered in gymnasium.registry.items():
             is_mujoco = str(registered.entry_point).startswith("gymnasium.envs.mujoco.")
             if is_mujoco and registered.namespace is None:
                 with self.subTest(env_id):
-                    self.assertEqual(covers(env_id, {}) is None, env_id != "Pusher-v4")
+                    self.assertEqual(covers(env_id, {}), None if registered.version == 5 else ONLY_V5)
 
     def test_other_environments_run_on_gymnasium(self):
-        self.assertIsNotNone(covers("CartPole-v1", {}))
-        self.assertEqual(describe_env("CartPole-v1").backend, "gymnasium")
+        for env_id in ("CartPole-v1", "HalfCheetah-v4"):
+            self.assertEqual(covers(env_id, {}), ONLY_V5)
+            self.assertEqual(describe_env(env_id).backend, "gymnasium")
+        with self.assertRaisesRegex(EnvError, f"HalfCheetah-v4: backend mujoco does not cover it: {ONLY_V5}"):
+            make_batch_env("HalfCheetah-v4", 1, backend="mujoco")
 
     def test_what_gymnasium_refuses_to_build_is_refused_in_its_words(self):
         with self.assertRaisesRegex(EnvError, "Pusher-v4.*mujoco<3"):
@@ -344,7 +308,7 @@ class StateTest(unittest.TestCase):
             else:
                 self.assertIsInstance(value, int | str | np.ndarray | None)
 
-        for task in ("HalfCheetah-v5", "Humanoid-v5", "Reacher-v4", "Reacher-v5"):
+        for task in ("HalfCheetah-v5", "Humanoid-v5", "Reacher-v5"):
             env = make_batch_env(task, 2)
             env.reset([0, 1])
             check(env.save())
