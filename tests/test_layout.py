@@ -31,7 +31,7 @@ TORCH = {
 TORCH_FREE_FOLDERS = set(FOLDERS[: FOLDERS.index("sampling") + 1]) | {"cli", "__main__"}
 THIRD_PARTY_FOLDERS = {
     "torch.distributed": {"distributed"},
-    "gymnasium": {"envs", "tasks", "report"},
+    "gymnasium": {"envs", "tasks"},
     "mujoco": {"envs", "evaluation"},
     "yaml": {"config"},
     "tensorboard": {"runs"},

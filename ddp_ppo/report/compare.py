@@ -1,6 +1,6 @@
 """`ddp-ppo compare RUN RUN ...`: several runs side by side as text and as one self-contained HTML page.
 
-It reads run folders; with another trainer to stand against (`sb3_run`) it trains that first. No torch otherwise.
+It reads run folders; another trainer to stand against (`against`) is trained before that. No torch.
 """
 
 from __future__ import annotations

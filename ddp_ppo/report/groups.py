@@ -28,7 +28,7 @@ from ddp_ppo.report.charts import Series, number
 from ddp_ppo.report.run_charts import SCORE
 from ddp_ppo.runs.reading import Run
 
-SB3 = "sb3"  # the setting `learner` of a run that sb3_run has trained
+SB3 = "sb3"  # the setting `learner` of a run that stable-baselines3 has trained
 TRAINING_SCORE = "rollout/episode_return_mean"
 CHANCE = 0.05
 STEPS_TOLERANCE = 0.01  # rounds of another size do not end at the same step
