@@ -11,8 +11,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ddp_ppo.check.trial import (
+    Recording,
     Report,
-    Trajectory,
     Trial,
     call,
     difference,
@@ -49,7 +49,7 @@ def check_repeatability(trial: Trial, report: Report) -> None:
         require_equal(report, "new environments", (first, new), complaint)
 
 
-def _run(env: BatchEnv, seeds: list[int], actions: NDArray[Any]) -> Trajectory:
+def _run(env: BatchEnv, seeds: list[int], actions: NDArray[Any]) -> Recording:
     return record(env, reset(env, seeds), actions)
 
 
@@ -112,7 +112,7 @@ def check_independence(trial: Trial, report: Report) -> None:
         name: np.concatenate([getattr(one, name) for one in alone], axis=1)
         for name in ("obs", "reached", "reward", "terminated", "truncated")
     }
-    joined = Trajectory(**arrays, terms={})
+    joined = Recording(**arrays, terms={})
     complaint = f"an environment does something else among {num_envs} than alone: they share a generator or a state"
     require_equal(report, f"{num_envs} together and alone", (together, joined), complaint)
     _check_streams(together, report)
@@ -123,7 +123,7 @@ def check_independence(trial: Trial, report: Report) -> None:
         require_equal(report, "arrays and Gymnasium's class", (together, reference), complaint)
 
 
-def _check_streams(together: Trajectory, report: Report) -> None:
+def _check_streams(together: Recording, report: Report) -> None:
     """Different seeds should start differently, unless all starts of the task are one."""
     starts = together.obs[0]
     later = together.obs[1:][together.ended]

@@ -18,7 +18,7 @@ from typing import Any
 import numpy as np
 
 from ddp_ppo.check import bench
-from ddp_ppo.check.trial import Report, SkipStage, StageError, Trajectory, Trial, record, require_equal, reset
+from ddp_ppo.check.trial import Recording, Report, SkipStage, StageError, Trial, record, require_equal, reset
 from ddp_ppo.config.settings import Config
 from ddp_ppo.distributed.group import CollectiveError
 from ddp_ppo.export import export
@@ -166,7 +166,7 @@ def check_replay(trial: Trial, report: Report) -> None:
     require_equal(report, "replayed", (acted, replayed), "the same actions lead elsewhere")
 
 
-def _act(trial: Trial, model: Model) -> tuple[Trajectory, Any]:
+def _act(trial: Trial, model: Model) -> tuple[Recording, Any]:
     """What the policy does in one environment, and its actions [T, 1, A] or [T, 1]."""
     policy = acting_policy(model, 1)
     seed_global_generators(_REPLAY_SEED)
@@ -177,7 +177,7 @@ def _act(trial: Trial, model: Model) -> tuple[Trajectory, Any]:
             actions.append(policy.mode(obs).copy()[None])
             parts.append(record(env, obs, actions[-1]))
             obs = parts[-1].obs[-1]
-    return Trajectory.joined(parts), np.concatenate(actions)
+    return Recording.joined(parts), np.concatenate(actions)
 
 
 def check_export(trial: Trial, report: Report) -> None:

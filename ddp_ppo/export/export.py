@@ -29,8 +29,8 @@ from ddp_ppo.export.parity import (
     NUM_EXTREME,
     NUM_REAL,
     TOLERANCE,
-    Act,
     Acted,
+    Behaviour,
     Parity,
     actor_act,
     measure,
@@ -153,7 +153,7 @@ def write_onnx(model: Model, folder: Path, interface: Interface) -> None:
     write_atomically(folder / "policy.onnx", lambda file: file.write(content))
 
 
-def onnx_act(model: Model, folder: Path) -> Act:
+def onnx_act(model: Model, folder: Path) -> Behaviour:
     """policy.onnx as onnxruntime runs it on one core."""
     import onnxruntime
 
@@ -168,7 +168,7 @@ def onnx_act(model: Model, folder: Path) -> Act:
     return act
 
 
-def runner_act(model: Model, folder: Path) -> Act:
+def runner_act(model: Model, folder: Path) -> Behaviour:
     """run_policy.py of the folder, executed as it lies there."""
     runner = ModuleType("exported_run_policy")
     exec(compile((folder / "run_policy.py").read_text(), folder / "run_policy.py", "exec"), vars(runner))

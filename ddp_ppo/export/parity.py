@@ -1,7 +1,7 @@
 """Whether something acts as the policy does: on real and extreme observations, and in closed loop over an episode.
 
 The reference is the policy in torch, the definition. Everything else, training's own actors included, is compared with
-it. Nothing here knows what an artefact is: an `Act` is any function from observations to outputs and actions.
+it. Nothing here knows what an artefact is: a `Behaviour` is any function from observations to outputs and actions.
 
 Shapes: N observations, D observation size, A action size.
 """
@@ -42,7 +42,7 @@ class Acted(NamedTuple):
     action: NDArray[Any]  # [N, A] within the bounds, or [N] choices from 0
 
 
-Act = Callable[[FloatArray], Acted]
+Behaviour = Callable[[FloatArray], Acted]
 
 
 class Parity(NamedTuple):
@@ -67,7 +67,7 @@ class Parity(NamedTuple):
         return self.obs_error <= TOLERANCE and self.episode_error <= TOLERANCE
 
 
-def measure(model: Model, candidates: dict[str, Act], obs: FloatArray) -> list[Parity]:
+def measure(model: Model, candidates: dict[str, Behaviour], obs: FloatArray) -> list[Parity]:
     """Compares each candidate with the policy, on obs [N, D] and in an episode of its own, all with the same seed."""
     reference = torch_act(model)
     expected = reference(obs)
@@ -94,7 +94,7 @@ def largest_error(got: Acted, expected: Acted) -> float:
     return float((difference / scale).max())
 
 
-def torch_act(model: Model) -> Act:
+def torch_act(model: Model) -> Behaviour:
     """The definition: the policy in torch, on the CPU."""
     policy = ActorCritic(model.network, torch.from_numpy(model.parameters.copy())).eval()
     policy.load_obs_rms_state(model.obs_rms_state)
@@ -107,7 +107,7 @@ def torch_act(model: Model) -> Act:
     return act
 
 
-def actor_act(model: Model) -> Act:
+def actor_act(model: Model) -> Behaviour:
     """The policy as the actors of a training run it."""
 
     @cache
@@ -166,7 +166,7 @@ def _real_observations(model: Model) -> FloatArray:
     return collected.reshape(NUM_REAL, -1)
 
 
-def _drive(model: Model, act: Act, reference: Act) -> tuple[float, float, int]:
+def _drive(model: Model, act: Behaviour, reference: Behaviour) -> tuple[float, float, int]:
     """One episode steered by act: its largest error against the reference on the same observations, return, length."""
     errors: list[float] = []
     episode_return = 0.0

@@ -45,7 +45,7 @@ class Run:
         columns: metrics by name, one number a round; NaN where there was nothing to report.
         events: in the order in which they were written.
         versions: what it was made with; empty where the folder does not say.
-        replays: rows of evaluation.csv, an episode each, which `ddp-ppo evaluate` leaves.
+        evaluated: rows of evaluation.csv, an episode each, which `ddp-ppo evaluate` leaves.
     """
 
     path: Path
@@ -55,7 +55,7 @@ class Run:
     columns: Mapping[str, Sequence[float]]
     events: Sequence[Mapping[str, Any]]
     versions: Mapping[str, str]
-    replays: Sequence[Mapping[str, str]]
+    evaluated: Sequence[Mapping[str, str]]
 
     def column(self, name: str) -> Sequence[float]:
         """A metric over the rounds, [num_rounds]; all NaN where the run does not have it."""
@@ -122,7 +122,7 @@ def _read(folder: Path) -> Run:
         columns=columns,
         events=_read_events(folder / "events.jsonl"),
         versions=json.loads(versions_file.read_text()) if versions_file.exists() else {},
-        replays=_read_replays(folder / "evaluation.csv"),
+        evaluated=_read_evaluated(folder / "evaluation.csv"),
     )
 
 
@@ -171,7 +171,7 @@ def _read_csv(path: Path) -> tuple[list[str], list[list[str]]]:
         return names, [row for row in reader if len(row) == len(names)]
 
 
-def _read_replays(path: Path) -> list[dict[str, str]]:
+def _read_evaluated(path: Path) -> list[dict[str, str]]:
     if not path.exists():
         return []
     names, rows = _read_csv(path)

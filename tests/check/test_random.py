@@ -5,7 +5,7 @@ import unittest
 import numpy as np
 
 from ddp_ppo.check.random import column_findings, reward_findings
-from ddp_ppo.check.trial import Trajectory
+from ddp_ppo.check.trial import Recording
 from ddp_ppo.protocols import Column
 
 
@@ -15,7 +15,7 @@ def path_of(obs=((0.0,), (1.0,)), reward=(1.0, 2.0), *, terminated=False, terms=
     ended = np.zeros(paid.shape, bool)
     ended[-1] = terminated
     named = {name: np.array(values, float)[:, None] for name, values in (terms or {}).items()}
-    return Trajectory(seen[:1], seen, paid, ended, np.zeros_like(ended), named)
+    return Recording(seen[:1], seen, paid, ended, np.zeros_like(ended), named)
 
 
 class RewardTest(unittest.TestCase):

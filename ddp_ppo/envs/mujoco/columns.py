@@ -18,7 +18,7 @@ from ddp_ppo.envs.mujoco.tasks import TASKS, setup_of
 from ddp_ppo.protocols import Column
 
 
-class _Part(NamedTuple):
+class _Number(NamedTuple):
     """One number of a joint or body; `frame` may name {axis} and {body}."""
 
     name: str
@@ -26,8 +26,8 @@ class _Part(NamedTuple):
     frame: str
 
 
-def _parts(name: str, unit: str, frame: str, axes: Iterable[str] = "xyz") -> list[_Part]:
-    return [_Part(f"{name}_{axis}", unit, frame) for axis in axes]
+def _numbers(name: str, unit: str, frame: str, axes: Iterable[str] = "xyz") -> list[_Number]:
+    return [_Number(f"{name}_{axis}", unit, frame) for axis in axes]
 
 
 _FREE, _BALL, _SLIDE, _HINGE = (
@@ -42,33 +42,33 @@ _FREE, _BALL, _SLIDE, _HINGE = (
 _AXIS = "axis {axis} of {body}"
 _TREE = "world axes, at the centre of mass of its kinematic tree"
 _POSITIONS = {
-    _FREE: _parts("position", "m", "world") + _parts("quaternion", "1", "world", "wxyz"),
-    _BALL: _parts("quaternion", "1", "parent of {body}", "wxyz"),
-    _SLIDE: [_Part("position", "m", _AXIS)],
-    _HINGE: [_Part("angle", "rad", _AXIS)],
+    _FREE: _numbers("position", "m", "world") + _numbers("quaternion", "1", "world", "wxyz"),
+    _BALL: _numbers("quaternion", "1", "parent of {body}", "wxyz"),
+    _SLIDE: [_Number("position", "m", _AXIS)],
+    _HINGE: [_Number("angle", "rad", _AXIS)],
 }
 _VELOCITIES = {
-    _FREE: _parts("velocity", "m/s", "world") + _parts("angular_velocity", "rad/s", "{body}"),
-    _BALL: _parts("angular_velocity", "rad/s", "{body}"),
-    _SLIDE: [_Part("velocity", "m/s", _AXIS)],
-    _HINGE: [_Part("angular_velocity", "rad/s", _AXIS)],
+    _FREE: _numbers("velocity", "m/s", "world") + _numbers("angular_velocity", "rad/s", "{body}"),
+    _BALL: _numbers("angular_velocity", "rad/s", "{body}"),
+    _SLIDE: [_Number("velocity", "m/s", _AXIS)],
+    _HINGE: [_Number("angular_velocity", "rad/s", _AXIS)],
 }
 _FORCES = {
-    _FREE: _parts("force", "N", "world") + _parts("torque", "N m", "{body}"),
-    _BALL: _parts("torque", "N m", "{body}"),
-    _SLIDE: [_Part("force", "N", _AXIS)],
-    _HINGE: [_Part("torque", "N m", _AXIS)],
+    _FREE: _numbers("force", "N", "world") + _numbers("torque", "N m", "{body}"),
+    _BALL: _numbers("torque", "N m", "{body}"),
+    _SLIDE: [_Number("force", "N", _AXIS)],
+    _HINGE: [_Number("torque", "N m", _AXIS)],
 }
 # MuJoCo's spatial vectors have the rotation first (Gymnasium's documentation has it last).
 _BODY_FIELDS = {
     "cinert": [
-        *_parts("inertia", "kg m2", _TREE, ("xx", "yy", "zz", "xy", "xz", "yz")),
-        *_parts("mass_offset", "kg m", _TREE),
-        _Part("mass", "kg", ""),
+        *_numbers("inertia", "kg m2", _TREE, ("xx", "yy", "zz", "xy", "xz", "yz")),
+        *_numbers("mass_offset", "kg m", _TREE),
+        _Number("mass", "kg", ""),
     ],
-    "cvel": _parts("tree_angular_velocity", "rad/s", _TREE) + _parts("tree_velocity", "m/s", _TREE),
-    "cfrc_ext": _parts("external_torque", "N m", _TREE) + _parts("external_force", "N", _TREE),
-    "xpos": _parts("frame_position", "m", "world"),
+    "cvel": _numbers("tree_angular_velocity", "rad/s", _TREE) + _numbers("tree_velocity", "m/s", _TREE),
+    "cfrc_ext": _numbers("external_torque", "N m", _TREE) + _numbers("external_force", "N", _TREE),
+    "xpos": _numbers("frame_position", "m", "world"),
 }
 
 
@@ -115,22 +115,22 @@ def _frame(model: Any, joint: int, frame: str) -> str:
     return frame.format(axis=axis, body=_body(model, model.jnt_bodyid[joint]))
 
 
-def _joint_field(model: Any, field: str, parts: Mapping[int, Sequence[_Part]], prefix: str = "") -> list[Column]:
+def _joint_field(model: Any, field: str, numbers: Mapping[int, Sequence[_Number]], prefix: str = "") -> list[Column]:
     """One column for each number of a field over coordinates (nq) or degrees of freedom (nv)."""
     columns: list[Column] = []
     for joint in range(model.njnt):
-        for part in parts[int(model.jnt_type[joint])]:
-            name, frame = f"{_joint(model, joint)}.{prefix}{part.name}", _frame(model, joint, part.frame)
-            columns.append(Column(name, part.unit, f"{field}[{len(columns)}]", frame))
+        for number in numbers[int(model.jnt_type[joint])]:
+            name, frame = f"{_joint(model, joint)}.{prefix}{number.name}", _frame(model, joint, number.frame)
+            columns.append(Column(name, number.unit, f"{field}[{len(columns)}]", frame))
     return columns
 
 
 def _body_field(model: Any, field: str, bodies: Iterable[int]) -> list[Column]:
     """One column for each number of a field over bodies."""
     return [
-        Column(f"{_body(model, body)}.{part.name}", part.unit, f"{field}[{body},{index}]", part.frame)
+        Column(f"{_body(model, body)}.{number.name}", number.unit, f"{field}[{body},{index}]", number.frame)
         for body in bodies
-        for index, part in enumerate(_BODY_FIELDS[field])
+        for index, number in enumerate(_BODY_FIELDS[field])
     ]
 
 

@@ -21,7 +21,7 @@ from ddp_ppo.learners.disco.agent import Agent, acting_parameters, run, run_onli
 from ddp_ppo.learners.disco.batch import BothHeads, Trajectories
 from ddp_ppo.learners.disco.meta_network import MetaNetwork
 from ddp_ppo.learners.disco.optimizer import clipped_adam, fresh_optimizer
-from ddp_ppo.learners.disco.replay import Replay
+from ddp_ppo.learners.disco.replay import ReplayBuffer
 from ddp_ppo.learners.disco.settings import DiscoSettings
 from ddp_ppo.maths.moments import RmsState
 from ddp_ppo.maths.seeding import Purpose, stream
@@ -32,11 +32,11 @@ from ddp_ppo.sampling.finite import NonFiniteError
 from ddp_ppo.sampling.rollout import Field, Rollout
 
 _TARGET_RATE = 0.1  # of the way that target parameters go towards the online ones in an update
-METRICS = ("loss", *(f"{name}_loss" for name in rule.Losses._fields), "entropy", "value", "td_error", "grad_norm")
+METRICS = ("loss", *(f"{name}_loss" for name in rule.LossTerms._fields), "entropy", "value", "td_error", "grad_norm")
 
 
 class DiscoLearner:
-    """Everything that lives as long as the agent: parameters, optimizer, the rule's state and the replay."""
+    """Everything that lives as long as the agent: parameters, optimizer, the rule's state and the replay buffer."""
 
     averages_parameters = False  # learners average inside the step and are equal after it
 
@@ -54,7 +54,7 @@ class DiscoLearner:
         Args:
             agent: on the device of `meta`.
             average: replaces a tensor by its mean over all learners, in place; called three times an update.
-            rank: among the learners; each samples its replay in an order of its own.
+            rank: among the learners; each samples its replay buffer in an order of its own.
         """
         self.settings = settings
         self.agent = agent
@@ -62,7 +62,7 @@ class DiscoLearner:
         self.target = Agent(agent.spec, agent.flat.clone(), is_trained=False)
         self.optimizer = fresh_optimizer(agent.flat)
         self.state = rule.birth(meta)
-        self.replay = Replay(settings.replay_capacity, meta.device)
+        self.replay = ReplayBuffer(settings.replay_capacity, meta.device)
         self.learning_rate = settings.learning_rate
         self._meta = meta
         self._average = average
@@ -86,7 +86,7 @@ class DiscoLearner:
     def train_step(
         self, updates: Rollout, *, round_index: int, done: float, reward_scale: float = 1.0
     ) -> tuple[dict[str, Tensor], dict[str, float]]:
-        """Adds a rollout to the replay, trains on samples of it and clears the rollout.
+        """Adds a rollout to the replay buffer, trains on samples of it and clears the rollout.
 
         Args:
             updates: T consecutive steps that follow those of the rollout before.
@@ -95,7 +95,7 @@ class DiscoLearner:
             reward_scale: what rewards are multiplied with.
 
         Returns:
-            What is common to all learners, and the round's metrics; NaN where the replay does not hold a batch yet.
+            What is common to all learners, and the round's metrics; NaN until the replay buffer holds a batch.
 
         Raises:
             NonFiniteError: a gradient is not finite; no step was taken with it.
@@ -133,7 +133,7 @@ class DiscoLearner:
         return Trajectories(obs, act, logits, reward * reward_scale, ended.to(device), mask.to(device))
 
     def _batches(self, fresh: Trajectories, round_index: int) -> list[Trajectories]:
-        """What this round trains on: samples of the replay, or the rollout itself where there is none."""
+        """What this round trains on: samples of the replay buffer, or the rollout itself where there is none."""
         settings = self.settings
         if not settings.replay_capacity:
             return [fresh] * settings.updates_per_round

@@ -22,7 +22,7 @@ class DiscoSettings:
         batch_size: trajectories of one update.
         replay_capacity: trajectories kept to sample from; 0 trains on each rollout once, as it comes.
         updates_per_round: updates after each rollout.
-        seed: of the sampling from the replay.
+        seed: of the sampling from the replay buffer.
     """
 
     learning_rate: float = 1e-2
@@ -38,5 +38,5 @@ class DiscoSettings:
         if 0 < self.replay_capacity < self.batch_size:
             raise ValueError(
                 f"replay_capacity {self.replay_capacity} must be 0 or at least batch_size {self.batch_size}: "
-                "training starts once the replay holds a batch"
+                "training starts once the replay buffer holds a batch"
             )

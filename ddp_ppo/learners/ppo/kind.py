@@ -9,9 +9,16 @@ import torch
 from ddp_ppo.config.settings import Config, ConfigError, warnings
 from ddp_ppo.distributed.group import LearnerGroup
 from ddp_ppo.learners.interface import Learner, LearnerJob
-from ddp_ppo.learners.ppo.learner import ALONE, NO_TEAM, PPO, Averaging, resolve_update_backend
+from ddp_ppo.learners.ppo.learner import ALONE, PPO, Averaging, resolve_update_backend
 from ddp_ppo.learners.ppo.loss_settings import loss_settings
-from ddp_ppo.learners.ppo.updates.critic_worker import Team, can_have_worker, shared_shapes, trained_of, trained_shapes
+from ddp_ppo.learners.ppo.updates.critic_worker import (
+    NO_TEAM,
+    Team,
+    can_have_worker,
+    shared_shapes,
+    trained_of,
+    trained_shapes,
+)
 from ddp_ppo.learners.starting_point import fresh_start, warm_start
 from ddp_ppo.policies.network import NetworkSpec
 from ddp_ppo.protocols import Arrays, EnvSpec, FloatArray, Shapes

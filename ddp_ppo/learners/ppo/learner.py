@@ -22,7 +22,7 @@ from ddp_ppo.config.settings import Config
 from ddp_ppo.learners.adam_state import AdamState
 from ddp_ppo.learners.ppo.loss import Batch, sample_losses
 from ddp_ppo.learners.ppo.loss_settings import loss_settings
-from ddp_ppo.learners.ppo.updates.critic_worker import Team
+from ddp_ppo.learners.ppo.updates.critic_worker import NO_TEAM, Team
 from ddp_ppo.learners.ppo.updates.cuda_graphs import captured_on
 from ddp_ppo.learners.ppo.updates.numpy_epoch import Trained
 from ddp_ppo.learners.ppo.updates.numpy_update import NumpyUpdate
@@ -53,7 +53,6 @@ def fresh(parameters: NDArray[np.float32]) -> Trained:
 
 
 ALONE = Averaging()
-NO_TEAM = Team()
 
 
 class PPO:
