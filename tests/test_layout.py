@@ -50,7 +50,6 @@ LONGER_FILES = {
     "ddp_ppo/cli/commands.py",
     "ddp_ppo/config/settings.py",
     "ddp_ppo/learners/ppo/learner.py",
-    "ddp_ppo/runs/checkpoint.py",
     "ddp_ppo/sampling/actor.py",
     "ddp_ppo/sampling/actor_pool.py",
     "ddp_ppo/training/trainer.py",

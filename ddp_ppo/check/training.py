@@ -24,10 +24,9 @@ from ddp_ppo.distributed.group import CollectiveError
 from ddp_ppo.export import export
 from ddp_ppo.learners.registry import LEARNERS
 from ddp_ppo.maths.seeding import seed_global_generators
-from ddp_ppo.runs.checkpoint import find_checkpoint, load_model, save_checkpoint
+from ddp_ppo.runs.checkpoint import find_checkpoint, save_checkpoint
 from ddp_ppo.runs.metrics import Console
-from ddp_ppo.runs.model import Model, acting_policy
-from ddp_ppo.runs.model import load_model as read_model
+from ddp_ppo.runs.model import Model, acting_policy, load_model
 from ddp_ppo.sampling.actor_pool import ActorError
 from ddp_ppo.sampling.finite import NonFiniteError
 from ddp_ppo.training.plan import prepare
@@ -123,7 +122,7 @@ def check_checkpoint(trial: Trial, report: Report) -> None:
     """Reads what was written, compares it with the model, writes it again, and has a run find it to go on from."""
     folder = _run_folder(trial)
     path, content, _ = find_checkpoint(folder)
-    _, _, parameters, _, _ = load_model(folder / "model.pt")
+    parameters = load_model(folder, "current").parameters
     saved = content["ranks"][0]["learner"]["parameters"]
     report.figures["file"] = f"{path.name}, {path.stat().st_size / 1024:.0f} KiB"
     report.figures["after"] = f"{content['round']} rounds, {content['env_steps']:,} environment steps"
@@ -153,7 +152,7 @@ def _is_equal(a: Any, b: Any) -> bool:
 
 def check_replay(trial: Trial, report: Report) -> None:
     """The policy of the model file acts without noise; its actions, given to a new environment, lead the same way."""
-    model = read_model(_run_folder(trial), "current")
+    model = load_model(_run_folder(trial), "current")
     acted, actions = _act(trial, model)
     if trial.env.action_kind == "box":
         used = np.abs(actions).max()

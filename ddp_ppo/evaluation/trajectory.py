@@ -20,7 +20,7 @@ from numpy.typing import NDArray
 
 from ddp_ppo.config.settings import ConfigError
 from ddp_ppo.protocols import BatchEnv, Column, EnvSpec, FloatArray
-from ddp_ppo.runs.checkpoint import write_atomically
+from ddp_ppo.runs.files import write_atomically
 from ddp_ppo.sampling.episodes import ENDLESS_STEPS, EVAL_BLOCK, ActingPolicy
 
 _ARRAYS = ("obs", "act", "policy_act", "reward")

@@ -39,7 +39,7 @@ from ddp_ppo.export.parity import (
 )
 from ddp_ppo.policies.normalizer import Normalizer
 from ddp_ppo.protocols import FloatArray
-from ddp_ppo.runs.checkpoint import write_atomically
+from ddp_ppo.runs.files import write_atomically
 from ddp_ppo.runs.model import Model, load_model
 from ddp_ppo.runs.versions import versions
 from ddp_ppo.text import entry

@@ -23,7 +23,7 @@ from tensorboard.compat.proto.tensor_pb2 import TensorProto
 from tensorboard.summary.writer.event_file_writer import EventFileWriter
 
 from ddp_ppo.config.settings import ConfigError
-from ddp_ppo.runs.checkpoint import write_atomically
+from ddp_ppo.runs.files import write_atomically
 from ddp_ppo.runs.folder import take_lock
 from ddp_ppo.runs.tensorboard_pages import layout, session_start
 

@@ -21,7 +21,8 @@ from ddp_ppo.learners.interface import LearnerJob, LearnerKind
 from ddp_ppo.learners.registry import LEARNERS
 from ddp_ppo.learners.starting_point import StartingPoint
 from ddp_ppo.policies.network import NetworkSpec
-from ddp_ppo.runs.checkpoint import CheckpointError, find_checkpoint, network_of
+from ddp_ppo.runs.checkpoint import find_checkpoint, network_of
+from ddp_ppo.runs.files import CheckpointError
 from ddp_ppo.runs.folder import home_of, latest_runs, require_writable
 from ddp_ppo.sampling.rollout import Field, rollout_shapes, slot_name
 from ddp_ppo.sampling.shared_memory import block_bytes

@@ -20,7 +20,7 @@ from gymnasium.wrappers import ClipReward, TimeLimit
 from ddp_ppo.envs.build import EnvError, describe_env, make_batch_env
 from ddp_ppo.envs.state import require_plain
 from ddp_ppo.protocols import EnvSpec, Step
-from ddp_ppo.runs.checkpoint import load_plain, save_plain
+from ddp_ppo.runs.files import load_plain, save_plain
 
 STATE_BOX = spaces.Box(-np.inf, np.inf, (1,), np.float32)
 

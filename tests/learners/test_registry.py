@@ -13,7 +13,7 @@ from ddp_ppo.config.settings import Config, ConfigError, load_config
 from ddp_ppo.learners.disco.agent import AgentSpec, acting_parameters
 from ddp_ppo.learners.registry import LEARNERS
 from ddp_ppo.protocols import EnvSpec
-from ddp_ppo.runs.checkpoint import CheckpointError
+from ddp_ppo.runs.files import CheckpointError
 from ddp_ppo.runs.model import load_model
 from ddp_ppo.training.plan import plan_text, prepare
 from tests.support.disco_golden import WEIGHTS, needs_weights

@@ -29,6 +29,7 @@ from ddp_ppo.training.plan import prepare
 
 ROOT = Path(__file__).resolve().parents[2]
 SMOKE = ROOT / "configs" / "smoke.yaml"
+PROGRAMS = ROOT / "tests" / "support" / "programs"
 LIMIT_SECONDS = 60.0
 POLL_SECONDS = 0.01
 TIME_COLUMNS = "time/"

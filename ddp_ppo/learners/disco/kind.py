@@ -23,7 +23,8 @@ from ddp_ppo.maths.moments import empty_rms_state
 from ddp_ppo.maths.seeding import Purpose, stream
 from ddp_ppo.policies.network import NetworkSpec
 from ddp_ppo.protocols import Arrays, EnvSpec, FloatArray, Shapes
-from ddp_ppo.runs.checkpoint import CheckpointError, find_checkpoint, is_checkpoint, network_of
+from ddp_ppo.runs.checkpoint import find_checkpoint, is_checkpoint, network_of
+from ddp_ppo.runs.files import CheckpointError
 from ddp_ppo.sampling.actor_pool import ActorPool
 
 

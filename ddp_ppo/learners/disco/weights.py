@@ -20,7 +20,7 @@ import numpy as np
 
 from ddp_ppo.config.settings import ConfigError
 from ddp_ppo.protocols import FloatArray
-from ddp_ppo.runs.checkpoint import write_atomically
+from ddp_ppo.runs.files import write_atomically
 
 FILE_NAME = "disco_103.npz"
 ENVIRON_NAME = "DDP_PPO_DISCO_WEIGHTS"

@@ -16,7 +16,7 @@ from ddp_ppo.learners.disco.batch import BothHeads
 from ddp_ppo.learners.disco.learner import METRICS, DiscoLearner
 from ddp_ppo.learners.disco.settings import DiscoSettings
 from ddp_ppo.learners.disco.values import mean_and_std
-from ddp_ppo.runs.checkpoint import load_plain, save_plain
+from ddp_ppo.runs.files import load_plain, save_plain
 from ddp_ppo.sampling.finite import NonFiniteError
 from tests.support.disco_golden import (
     DATA,
