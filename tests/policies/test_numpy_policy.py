@@ -1,5 +1,6 @@
 """The NumPy policy against the torch one, and against values worked out by hand."""
 
+import itertools
 import unittest
 
 import numpy as np
@@ -20,6 +21,7 @@ ENVS = {
     "discrete": EnvSpec("C", 5, "discrete", 4),
 }
 STATE = {"mean": np.array([0.5, -3.0, 100.0, 0.0, 1.0]), "var": np.array([4.0, 0.01, 9.0, 1.0, 0.0]), "count": 10.0}
+POLICIES = (NumpyPolicy, TorchPolicy)
 T, K = 6, 3
 
 
@@ -61,7 +63,7 @@ class AgreementTest(unittest.TestCase):
                 for hidden_sizes in ((), (8,), (32, 16)):
                     for state in (None, STATE):
                         network = NetworkSpec.for_env(env, hidden_sizes, activation)
-                        fast, reference = (one_rollout(c, network, env, state) for c in (NumpyPolicy, TorchPolicy))
+                        fast, reference = (one_rollout(c, network, env, state) for c in POLICIES)
                         for name in reference:
                             with self.subTest(
                                 name, env=env_name, act=activation, hidden=hidden_sizes, norm=bool(state)
@@ -72,13 +74,14 @@ class AgreementTest(unittest.TestCase):
 
 class ActTest(unittest.TestCase):
     def test_sample_is_kept_raw_and_the_environment_gets_it_within_the_bounds(self):
-        for env in (ENVS["bounded"], ENVS["unbounded"]):
-            result = one_rollout(NumpyPolicy, NetworkSpec.for_env(env, (8,), "tanh"), env, None)
-            raw, clipped = prepare_action(result["act"], env.action_low, env.action_high)
-            np.testing.assert_array_equal(result["env_act"], clipped)
-            self.assertEqual((raw != clipped).any(), env is ENVS["bounded"])
-            mode = result["outputs"][0]
-            np.testing.assert_allclose(result["mode"], np.clip(mode, env.action_low, env.action_high), rtol=1e-6)
+        for policy_class, env in itertools.product(POLICIES, (ENVS["bounded"], ENVS["unbounded"])):
+            with self.subTest(policy_class.__name__, env=env.env_id):
+                result = one_rollout(policy_class, NetworkSpec.for_env(env, (8,), "tanh"), env, None)
+                raw, clipped = prepare_action(result["act"], env.action_low, env.action_high)
+                np.testing.assert_array_equal(result["env_act"], clipped)
+                self.assertEqual((raw != clipped).any(), env is ENVS["bounded"])
+                mode = prepare_action(result["outputs"][0], env.action_low, env.action_high)[1]
+                np.testing.assert_allclose(result["mode"], mode, rtol=1e-6)
 
     def test_gaussian_samples_have_the_mean_and_spread_of_the_policy(self):
         network = NetworkSpec(1, "gaussian", 2, (), "tanh")

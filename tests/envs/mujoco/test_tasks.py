@@ -16,6 +16,7 @@ from ddp_ppo.envs.build import EnvError, describe_env, make_batch_env
 from ddp_ppo.envs.mujoco.env import MujocoEnv
 from ddp_ppo.envs.mujoco.profiler_clock import remove_profiler_clock
 from ddp_ppo.envs.mujoco.tasks import covers
+from tests.support.process import PROGRAMS
 
 TASKS = (
     "HalfCheetah-v5",
@@ -349,6 +350,11 @@ class LibraryTest(unittest.TestCase):
         digest, has_clock = self.run_child(code.format(True)).stdout.split()
         self.assertEqual(has_clock, "False")
         self.assertEqual(self.run_child(code.format(False)).stdout.split()[0], digest)
+
+    @unittest.skipUnless(sys.platform == "linux", "the library is known to be found on Linux")
+    def test_mujoco_s_own_call_does_not_remove_the_clock(self):
+        found = subprocess.run([sys.executable, PROGRAMS / "clock_after_import.py"], capture_output=True, timeout=60)
+        self.assertEqual(found.stdout, b"True\n", "MuJoCo removes it now: profiler_clock.py can go")
 
     @unittest.skipUnless(sys.platform == "linux", "the library is known to be found on Linux")
     def test_the_clock_is_removed_where_the_library_is_known(self):
