@@ -73,13 +73,7 @@ class GymnasiumEnv:
         self._elapsed = [0] * num_envs  # steps of the current episode
         self._num_steps = 0  # since reset(), for error messages
         self._infos: list[Any] = [{}] * num_envs
-        self._result = Step(
-            obs=np.zeros((num_envs, obs_size), np.float32),
-            reward=np.zeros(num_envs),
-            terminated=np.zeros(num_envs, np.bool_),
-            truncated=np.zeros(num_envs, np.bool_),
-            final_obs=np.zeros((num_envs, obs_size), np.float32),
-        )
+        self._result = Step.allocate(num_envs, obs_size)
 
     def reset(self, seeds: Sequence[int]) -> FloatArray:
         """Starts new episodes, environment i seeded with seeds[i]; later resets go on from that seed's stream."""

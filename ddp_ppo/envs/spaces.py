@@ -36,7 +36,7 @@ def observation_writer(space: Space[Any]) -> tuple[int, WriteObs]:
     if isinstance(space, Box):
         shape = space.shape
         if 0 in shape:
-            raise EnvError(f"observation space {_one_line(space)} is empty")
+            raise EnvError(f"observation space {one_line(space)} is empty")
 
         def write_box(obs: Any, row: FloatArray) -> None:
             array = np.asarray(obs)
@@ -56,7 +56,7 @@ def observation_writer(space: Space[Any]) -> tuple[int, WriteObs]:
             row[index] = 1.0
 
         return size, write_one_hot
-    raise EnvError(f"observation space {_one_line(space)} is not supported: use a Box or a Discrete space")
+    raise EnvError(f"observation space {one_line(space)} is not supported: use a Box or a Discrete space")
 
 
 def image_fields(space: Space[Any]) -> dict[str, Any]:
@@ -74,13 +74,13 @@ def action_fields(space: Space[Any]) -> dict[str, Any]:
     """
     if isinstance(space, Box) and space.dtype is not None and space.dtype.kind == "f":
         if 0 in space.shape:
-            raise EnvError(f"action space {_one_line(space)} is empty")
+            raise EnvError(f"action space {one_line(space)} is empty")
         low, high = (tuple(float(x) for x in bound.ravel()) for bound in (space.low, space.high))
         return {"action_kind": "box", "action_size": len(low), "action_low": low, "action_high": high}
     if isinstance(space, Discrete):
         return {"action_kind": "discrete", "action_size": int(space.n), "action_start": int(space.start)}
     raise EnvError(
-        f"action space {_one_line(space)} is not supported: use a Box of floats or a Discrete space (flatten others "
+        f"action space {one_line(space)} is not supported: use a Box of floats or a Discrete space (flatten others "
         "with a wrapper)"
     )
 
@@ -144,5 +144,7 @@ def as_reward(value: Any) -> float:
     return float(array.item())
 
 
-def _one_line(space: Space[Any]) -> str:
-    return " ".join(str(space).split())
+def one_line(space: Space[Any]) -> str:
+    """A space in words, in one line of at most 100 characters."""
+    text = " ".join(str(space).split())
+    return text if len(text) <= 100 else f"{text[:97]}..."

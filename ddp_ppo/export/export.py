@@ -28,7 +28,6 @@ from ddp_ppo.export.onnx_graph import onnx_graph
 from ddp_ppo.export.parity import (
     NUM_EXTREME,
     NUM_REAL,
-    TOLERANCE,
     Acted,
     Behaviour,
     Parity,
@@ -37,6 +36,7 @@ from ddp_ppo.export.parity import (
     observations,
     torch_act,
 )
+from ddp_ppo.export.run_policy import TOLERANCE
 from ddp_ppo.policies.normalizer import Normalizer
 from ddp_ppo.protocols import FloatArray
 from ddp_ppo.runs.files import write_atomically

@@ -20,6 +20,7 @@ from numpy.typing import NDArray
 
 from ddp_ppo.envs.build import make_batch_env
 from ddp_ppo.errors import EnvError
+from ddp_ppo.export.run_policy import TOLERANCE
 from ddp_ppo.maths.distributions import prepare_action
 from ddp_ppo.maths.seeding import Purpose, integer_seed, stream
 from ddp_ppo.policies.numpy_policy import NumpyPolicy
@@ -28,7 +29,6 @@ from ddp_ppo.protocols import FloatArray
 from ddp_ppo.runs.model import Model, acting_policy
 from ddp_ppo.sampling.episodes import ENDLESS_STEPS
 
-TOLERANCE = 1e-5
 NUM_REAL, NUM_EXTREME = 2048, 8192
 _ENVS = 8
 _SMALLEST_SPREAD = 1e-2  # so that columns that never changed do

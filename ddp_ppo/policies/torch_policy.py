@@ -79,7 +79,7 @@ class ActorCritic(nn.Module):
     def logp(self, act: Tensor, output: Tensor) -> Tensor:
         """log-probability [...] of act given the actor's output [..., A]."""
         if self.network.head == "categorical":
-            return output.log_softmax(-1).gather(-1, act.unsqueeze(-1)).squeeze(-1)
+            return _chosen(output.log_softmax(-1), act)
         log_std = self.flat[self.network.log_std_slice]
         return gaussian_logp(act, output, log_std, log_std.exp())  # type: ignore[no-any-return]
 
@@ -90,7 +90,7 @@ class ActorCritic(nn.Module):
         value = self._trunk(critic, normalized_obs).squeeze(-1)
         if self.network.head == "categorical":
             log_probabilities = output.log_softmax(-1)
-            logp = log_probabilities.gather(-1, act.unsqueeze(-1)).squeeze(-1)
+            logp = _chosen(log_probabilities, act)
             return Evaluation(logp, -(log_probabilities.exp() * log_probabilities).sum(-1), value)
         return Evaluation(gaussian_logp(act, output, log_std, log_std.exp()), gaussian_entropy(log_std), value)
 
@@ -115,6 +115,11 @@ class ActorCritic(nn.Module):
         for block in hidden:
             x = activation(x @ block[:-1] + block[-1])
         return x @ last[:-1] + last[-1]
+
+
+def _chosen(log_probabilities: Tensor, act: Tensor) -> Tensor:
+    """Those [...] of the choices act [...], out of all of them [..., A]."""
+    return log_probabilities.gather(-1, act.unsqueeze(-1)).squeeze(-1)
 
 
 class TorchPolicy:

@@ -18,7 +18,8 @@ from gymnasium.spaces import Box, Discrete
 from ddp_ppo.__main__ import main
 from ddp_ppo.envs.columns import describe_interface
 from ddp_ppo.export.export import export, export_text, has_extra, onnx_act, runner_act, write_numpy, write_onnx
-from ddp_ppo.export.parity import TOLERANCE, largest_error, measure, observations, torch_act
+from ddp_ppo.export.parity import largest_error, measure, observations, torch_act
+from ddp_ppo.export.run_policy import TOLERANCE
 from ddp_ppo.runs.model import save_model
 from tests.export.test_parity import HOPPER_STATE, random_model
 from tests.support.fixtures import Count

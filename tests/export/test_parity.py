@@ -11,7 +11,6 @@ from ddp_ppo.envs.build import EnvError, describe_env
 from ddp_ppo.export.parity import (
     NUM_EXTREME,
     NUM_REAL,
-    TOLERANCE,
     Acted,
     actor_act,
     decide,
@@ -20,6 +19,7 @@ from ddp_ppo.export.parity import (
     observations,
     torch_act,
 )
+from ddp_ppo.export.run_policy import TOLERANCE
 from ddp_ppo.policies.network import NetworkSpec
 from ddp_ppo.policies.normalizer import OBS_CLIP, Normalizer
 from ddp_ppo.runs.model import Model

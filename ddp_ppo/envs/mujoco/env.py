@@ -49,13 +49,7 @@ class MujocoEnv:
         self._terms: dict[str, NDArray[Any]] = {}
         self._x = self._task.seen.get("x", np.zeros(num_envs))  # live
         self._x_before = np.zeros_like(self._x)  # before the next step: the only state besides the physics
-        self._result = Step(
-            obs=np.zeros((num_envs, obs_size), np.float32),
-            reward=np.zeros(num_envs),
-            terminated=np.zeros(num_envs, np.bool_),
-            truncated=np.zeros(num_envs, np.bool_),
-            final_obs=np.zeros((num_envs, obs_size), np.float32),
-        )
+        self._result = Step.allocate(num_envs, obs_size)
         ends = np.cumsum([column.shape[1] for column in self._task.columns])
         self._widths = [slice(end - column.shape[1], end) for column, end in zip(self._task.columns, ends, strict=True)]
 

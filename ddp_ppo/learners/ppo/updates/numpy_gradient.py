@@ -19,14 +19,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ddp_ppo.learners.ppo.loss_settings import LossSettings
-from ddp_ppo.maths.distributions import LOG_RATIO_MAX, log_softmax
+from ddp_ppo.maths.distributions import HALF_LOG_2PI, LOG_RATIO_MAX, log_softmax
 from ddp_ppo.policies.network import NetworkSpec
 from ddp_ppo.policies.numpy_mlp import NUMPY_ACTIVATIONS
 from ddp_ppo.protocols import FloatArray
 
 Trunk = Literal["actor", "critic"]
 BOTH_TRUNKS: tuple[Trunk, ...] = ("actor", "critic")
-_HALF_LOG_2PI = 0.5 * math.log(2.0 * math.pi)
 _BELOW_MAX = np.nextafter(np.float32(LOG_RATIO_MAX), np.float32(0.0))
 
 
@@ -222,7 +221,7 @@ class _GaussianLoss:
     def __call__(self, minibatch: Minibatch, mean: FloatArray) -> FloatArray:
         num_dimensions = len(self._log_std)
         inv_var = np.exp(self._log_std * np.float32(-2.0))
-        log_scale = float(np.add.reduce(self._log_std)) + num_dimensions * _HALF_LOG_2PI
+        log_scale = float(np.add.reduce(self._log_std)) + num_dimensions * HALF_LOG_2PI
         deviation = np.subtract(minibatch.act, mean, out=mean)
         squares = np.square(deviation)
         logp = squares.dot(inv_var * np.float32(-0.5), minibatch.log_ratio)
