@@ -120,7 +120,8 @@ class RolloutPolicy(Protocol):
 class BatchEnv(Protocol):
     """K independent environments stepped as arrays, each reset in the same step in which its episode ends.
 
-    A class may also have `run_steps(act, rows)`, which does what `step_loop.run_steps` does with its `step`, faster.
+    A class may also have `run_steps(act, rows)`, which does what `step_loop.run_steps` does with its `step`, faster;
+    and `gymnasium_env(index)`, which gives environment `index` as one of Gymnasium's, for `inspection` to look into.
     """
 
     spec: EnvSpec

@@ -104,6 +104,7 @@ def check_independence(trial: Trial, report: Report) -> None:
     actions = random_actions(trial.env, _STEPS, num_envs, seed=4)
     with trial.envs(num_envs) as env:
         together = _run(env, _MANY_SEEDS, actions)
+        is_array = trial.own_class is None and env.spec.backend != "gymnasium"
     alone = []
     for index, seed in enumerate(_MANY_SEEDS):
         with trial.envs(1) as env:
@@ -116,7 +117,7 @@ def check_independence(trial: Trial, report: Report) -> None:
     complaint = f"an environment does something else among {num_envs} than alone: they share a generator or a state"
     require_equal(report, f"{num_envs} together and alone", (together, joined), complaint)
     _check_streams(together, report)
-    if trial.env.backend == "mujoco" and trial.own_class is None:
+    if is_array:
         with trial.envs(num_envs, backend="gymnasium") as env:
             reference = _run(env, _MANY_SEEDS, actions)
         complaint = "the array backend differs from Gymnasium's own class: use env_backend: gymnasium"

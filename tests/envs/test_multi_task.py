@@ -118,7 +118,7 @@ class BatchTest(unittest.TestCase):
         with closing(make_batch_env(num_envs=4, **arguments)) as env:
             self.assertEqual([env.locate(i)[0].spec.env_id for i in range(4)], ["HalfCheetah-v5", "Walker2d-v5"] * 2)
             self.assertEqual([env.locate(i)[1] for i in range(4)], [0, 0, 1, 1])
-            self.assertEqual(names_of(env, 2, 1, arguments), ("qpos[2] (rooty.angle)",) * 2)
+            self.assertEqual(names_of(env, 2, 1), ("qpos[2] (rooty.angle)",) * 2)
 
 
 class ReportTest(unittest.TestCase):

@@ -248,6 +248,14 @@ class CoverageTest(unittest.TestCase):
                 make_batch_env("Hopper-v5", 1, env_kwargs=argument)
 
 
+class LookTest(unittest.TestCase):
+    def test_a_simulation_is_shown_as_gymnasium_s_class_after_the_same_reset(self):
+        env = make_batch_env("Hopper-v5", 3, env_kwargs={"reset_noise_scale": 0.3})
+        obs = env.reset([7, 8, 9])
+        qpos, qvel = (getattr(env.gymnasium_env(1).unwrapped.data, name) for name in ("qpos", "qvel"))
+        np.testing.assert_array_equal(obs[1], np.float32([*qpos[1:], *np.clip(qvel, -10, 10)]))
+
+
 class FailureTest(unittest.TestCase):
     def test_an_error_of_the_engine_names_environment_and_step(self):
         assets = Path(gymnasium.__file__).parent / "envs" / "mujoco" / "assets"
