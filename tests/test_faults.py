@@ -17,7 +17,7 @@ from ddp_ppo.runs.model import load_model
 from ddp_ppo.sampling.episodes import evaluation_seeds, run_block
 from tests.long.mounts import can_mount
 from tests.support.process import FIXTURE, ROOT, TINY, FolderTestCase, Program, files_in, read_csv, succeeded
-from tests.training.test_trainer import load, numbers, tensors
+from tests.support.results import load, numbers, tensors
 
 MOUNTS = ROOT / "tests" / "long" / "mounts.py"
 LIMITED = (

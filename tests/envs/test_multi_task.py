@@ -16,7 +16,7 @@ from ddp_ppo.runs.model import load_model, with_tasks
 from ddp_ppo.training.plan import prepare
 from tests.support.fixtures import Count
 from tests.support.process import TINY, FolderTestCase, Program, read_csv, succeeded, without_times
-from tests.training.test_trainer import differences, last_checkpoint
+from tests.support.results import differences, last_checkpoint
 
 # `Count` counts its steps and gives 1 for each: the first ends an episode after 7 of them, the second after 5.
 PAIR = "tests.support.fixtures:Count-v0, tests.support.fixtures:Limited-v0"

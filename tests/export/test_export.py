@@ -21,14 +21,14 @@ from ddp_ppo.export.export import export, export_text, has_extra, onnx_act, runn
 from ddp_ppo.export.parity import largest_error, measure, observations, torch_act
 from ddp_ppo.export.run_policy import TOLERANCE
 from ddp_ppo.runs.model import save_model
-from tests.export.test_parity import HOPPER_STATE, random_model
 from tests.support.fixtures import Count
+from tests.support.models import HOPPER_STATE, random_model
 
 CHEETAH_STATE = {"mean": np.linspace(-1, 2, 17), "var": np.geomspace(1e-4, 9.0, 17), "count": 9.0}
 needs_extra = unittest.skipUnless(has_extra(), "needs onnx and onnxruntime: pip install 'ddp-ppo[export]'")
 
 
-class Shifted(Count):
+class OneOfThree(Count):
     """Three choices, numbered from -1; another number is an error."""
 
     def __init__(self):
@@ -74,7 +74,7 @@ class ChannelsFirst(Count):
         return self.np_random.integers(0, 256, (2, 5, 6)).astype(np.uint8)
 
 
-for _class in (Shifted, Wandering, HalfOpen, ChannelsFirst):
+for _class in (OneOfThree, Wandering, HalfOpen, ChannelsFirst):
     gymnasium.register(f"{_class.__name__}-v0", entry_point=f"{__name__}:{_class.__name__}")
 
 
@@ -85,7 +85,7 @@ def every_kind():
     yield "linear", random_model("Hopper-v5", state=HOPPER_STATE, hidden_sizes=())
     yield "raw observations", random_model("Hopper-v5")
     yield "choices", random_model("CartPole-v1")
-    yield "choices from -1", random_model(f"{__name__}:Shifted-v0")
+    yield "choices from -1", random_model(f"{__name__}:OneOfThree-v0")
     yield "limits on one side", random_model(f"{__name__}:HalfOpen-v0")
 
 
@@ -185,7 +185,7 @@ class OnnxTest(FolderCase):
         self.assertLessEqual(onnx.load(path).opset_import[0].version, 17, "of 2022: older runtimes read it")
 
     def test_choices_are_integers_in_the_numbers_of_the_space(self):
-        model = random_model(f"{__name__}:Shifted-v0")
+        model = random_model(f"{__name__}:OneOfThree-v0")
         self.act(model)
         import onnxruntime
 
@@ -227,7 +227,7 @@ class ExportTest(FolderCase):
     def test_bounds_that_are_not_finite_are_null_and_choices_have_values(self):
         for name, key, expected in (
             ("HalfOpen", "columns", [{"low": -0.5, "high": None}, {"low": None, "high": 2.0}]),
-            ("Shifted", "choices", [{"value": -1}, {"value": 0}, {"value": 1}]),
+            ("OneOfThree", "choices", [{"value": -1}, {"value": 0}, {"value": 1}]),
         ):
             document = export(saved(random_model(f"{__name__}:{name}-v0"), self.folder), self.folder / name).document
             values = [{k: v for k, v in row.items() if k in expected[0]} for row in document["action"][key]]

@@ -11,7 +11,7 @@ import numpy as np
 from ddp_ppo.export import run_policy
 from ddp_ppo.export.export import write_numpy
 from ddp_ppo.export.parity import observations
-from tests.export.test_parity import HOPPER_STATE, random_model
+from tests.support.models import HOPPER_STATE, random_model
 
 # one hidden unit over two columns: relu((obs - [1, 2]) * [1, 0.5], held inside +-10), then +1 and -2 times it
 ARRAYS = {

@@ -16,8 +16,8 @@ import tempfile
 import time
 import unittest
 import uuid
-from collections.abc import Callable
-from contextlib import suppress
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import NamedTuple
 
@@ -34,19 +34,6 @@ LIMIT_SECONDS = 60.0
 POLL_SECONDS = 0.01
 TIME_COLUMNS = "time/"
 TORCHRUN_VARIABLES = ("RANK", "WORLD_SIZE", "LOCAL_RANK", "LOCAL_WORLD_SIZE", "GROUP_RANK", "OMP_NUM_THREADS")
-
-# Runs commands of ddp-ppo in one process, each a list of words; an exit status other than 0 ends it.
-RUNNER = """
-import glob, json, sys
-from ddp_ppo.__main__ import main
-
-if __name__ == "__main__":
-    for words in json.loads(sys.argv[1]):
-        print("$", *words, flush=True)
-        words = [found for word in words for found in (sorted(glob.glob(word)) or [word])]
-        if status := main(words):
-            sys.exit(f"status {status}: {' '.join(words)}")
-"""
 
 # 2 actors x 2 environments x 16 steps = 64 samples a round; CartPole's state can be saved.
 TINY = """
@@ -85,15 +72,16 @@ class Program:
         inherited = {key: text for key, text in os.environ.items() if key not in TORCHRUN_VARIABLES}
         self._files = [tempfile.TemporaryFile(dir=folder.parent) for _ in range(2)]  # noqa: SIM115 - lives as long
         self.start = time.monotonic()
-        self.process = subprocess.Popen(
-            [sys.executable, *map(str, words)],
-            cwd=folder,
-            env={**inherited, "PYTHONPATH": str(ROOT), **(environ or {}), name: value},
-            stdin=subprocess.DEVNULL,
-            stdout=self._files[0],
-            stderr=self._files[1],
-            start_new_session=True,
-        )
+        with heeding_hangups():
+            self.process = subprocess.Popen(
+                [sys.executable, *map(str, words)],
+                cwd=folder,
+                env={**inherited, "PYTHONPATH": str(ROOT), **(environ or {}), name: value},
+                stdin=subprocess.DEVNULL,
+                stdout=self._files[0],
+                stderr=self._files[1],
+                start_new_session=True,
+            )
 
     def __enter__(self) -> Program:
         return self
@@ -157,6 +145,16 @@ class Program:
                 with suppress(ProcessLookupError):
                     os.kill(pid, signal.SIGKILL)
         self.process.wait()
+
+
+@contextmanager
+def heeding_hangups() -> Iterator[None]:
+    """Has programs that start in it end with their terminal, also where the tests themselves run under nohup."""
+    before = signal.signal(signal.SIGHUP, signal.SIG_DFL)
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGHUP, before)
 
 
 def free_port() -> int:
@@ -234,7 +232,7 @@ class FolderTestCase(unittest.TestCase):
     @classmethod
     def run_all(cls, *commands: list[object]) -> Ended:
         """Runs commands of ddp-ppo in one process, one after the other: torch is imported once."""
-        program = Program("-c", RUNNER, json.dumps(commands, default=str), folder=cls.work)
+        program = Program(PROGRAMS / "run_commands.py", json.dumps(commands, default=str), folder=cls.work)
         cls.addClassCleanup(program.__exit__)
         return succeeded(program)
 

@@ -7,7 +7,7 @@ import mujoco
 import numpy as np
 
 from ddp_ppo.envs.columns import describe_interface
-from tests.envs.mujoco.test_tasks import TASKS, VARIANTS
+from tests.support.mujoco_tasks import TASKS, VARIANTS
 
 
 def described(env_id, **env_kwargs):

@@ -16,91 +16,10 @@ from ddp_ppo.envs.build import EnvError, describe_env, make_batch_env
 from ddp_ppo.envs.mujoco.env import MujocoEnv
 from ddp_ppo.envs.mujoco.profiler_clock import remove_profiler_clock
 from ddp_ppo.envs.mujoco.tasks import covers
-from tests.support.process import PROGRAMS
+from tests.support.mujoco_tasks import TASKS, UNNAMED, VARIANTS, random_actions
+from tests.support.process import PROGRAMS, ROOT
 
-TASKS = (
-    "HalfCheetah-v5",
-    "Hopper-v5",
-    "Walker2d-v5",
-    "Ant-v5",
-    "Humanoid-v5",
-    "HumanoidStandup-v5",
-    "Swimmer-v5",
-    "Reacher-v5",
-    "Pusher-v5",
-    "InvertedPendulum-v5",
-    "InvertedDoublePendulum-v5",
-)
-UNNAMED = ("HumanoidStandup-v5", "InvertedDoublePendulum-v5")  # of these the reward has parts without a name
 ONLY_V5 = "only Gymnasium's MuJoCo tasks of version 5 run as arrays"
-ALL_POSITIONS = {"exclude_current_positions_from_observation": False}
-# every argument that a task has, away from its default
-VARIANTS = (
-    (
-        "HalfCheetah-v5",
-        {**ALL_POSITIONS, "forward_reward_weight": 2, "ctrl_cost_weight": 0.3, "reset_noise_scale": 0.5},
-    ),
-    ("HalfCheetah-v5", {"frame_skip": 3, "xml_file": "half_cheetah.xml"}),
-    ("Swimmer-v5", {**ALL_POSITIONS, "forward_reward_weight": 2, "ctrl_cost_weight": 1, "reset_noise_scale": 0.5}),
-    ("Swimmer-v5", {"frame_skip": 2, "xml_file": "swimmer.xml"}),
-    (
-        "Hopper-v5",
-        {
-            **ALL_POSITIONS,
-            "healthy_state_range": [-5, 5],
-            "healthy_z_range": (0.6, 1.3),
-            "healthy_angle_range": [-0.1, 0.3],
-            "healthy_reward": 2,
-            "ctrl_cost_weight": 1,
-        },
-    ),
-    ("Hopper-v5", {"terminate_when_unhealthy": False, "forward_reward_weight": 0.5, "reset_noise_scale": 0.1}),
-    ("Hopper-v5", {"frame_skip": 2, "xml_file": "hopper.xml"}),
-    ("Walker2d-v5", {**ALL_POSITIONS, "healthy_z_range": (0.9, 1.3), "healthy_angle_range": (-0.1, 0.3)}),
-    ("Walker2d-v5", {"healthy_reward": 3, "terminate_when_unhealthy": False, "forward_reward_weight": 2}),
-    ("Walker2d-v5", {"frame_skip": 2, "xml_file": "walker2d.xml", "ctrl_cost_weight": 1, "reset_noise_scale": 0.1}),
-    (
-        "Ant-v5",
-        {
-            **ALL_POSITIONS,
-            "main_body": 3,
-            "healthy_z_range": [0.4, 0.8],
-            "include_cfrc_ext_in_observation": False,
-            "contact_force_range": (-0.3, 0.2),
-            "contact_cost_weight": 0.1,
-        },
-    ),
-    (
-        "Ant-v5",
-        {"main_body": "torso", "terminate_when_unhealthy": False, "healthy_reward": 2, "forward_reward_weight": 3},
-    ),
-    ("Ant-v5", {"xml_file": "ant.xml", "frame_skip": 3, "ctrl_cost_weight": 1, "reset_noise_scale": 0.3}),
-    (
-        "Humanoid-v5",
-        {
-            **ALL_POSITIONS,
-            "include_cinert_in_observation": False,
-            "include_qfrc_actuator_in_observation": False,
-            "contact_cost_weight": 1e-3,
-            "contact_cost_range": (0, 1e-3),
-        },
-    ),
-    ("Humanoid-v5", {"include_cvel_in_observation": False, "healthy_z_range": (1.2, 2.1), "healthy_reward": 1}),
-    ("Humanoid-v5", {"include_cfrc_ext_in_observation": False, "terminate_when_unhealthy": False, "frame_skip": 3}),
-    ("Humanoid-v5", {"forward_reward_weight": 1, "ctrl_cost_weight": 1, "reset_noise_scale": 0.1}),
-    ("HumanoidStandup-v5", {"impact_cost_weight": 1e-3, "impact_cost_range": (-1, 3), "reset_noise_scale": 0.1}),
-    ("HumanoidStandup-v5", {**ALL_POSITIONS, "uph_cost_weight": 3, "ctrl_cost_weight": 1, "frame_skip": 3}),
-    ("HumanoidStandup-v5", {f"include_{name}_in_observation": False for name in ("cinert", "cvel", "qfrc_actuator")}),
-    ("HumanoidStandup-v5", {"include_cfrc_ext_in_observation": False}),
-    ("Reacher-v5", {"reward_dist_weight": 2, "reward_control_weight": 0.3, "frame_skip": 3, "xml_file": "reacher.xml"}),
-    ("Pusher-v5", {"reward_near_weight": 2, "reward_dist_weight": 3, "reward_control_weight": 1, "frame_skip": 2}),
-    ("InvertedPendulum-v5", {"reset_noise_scale": 0.15, "frame_skip": 4}),
-    ("InvertedDoublePendulum-v5", {"healthy_reward": 3, "reset_noise_scale": 0.2, "frame_skip": 3}),
-)
-
-
-def random_actions(spec, num_envs, rng):
-    return rng.uniform(spec.action_low, spec.action_high, (num_envs, spec.action_size)).astype(np.float32)
 
 
 class EqualityTest(unittest.TestCase):
@@ -331,38 +250,21 @@ class StateTest(unittest.TestCase):
 
 
 class LibraryTest(unittest.TestCase):
-    def run_child(self, code, cwd=None):
-        environment = {**os.environ, "PYTHONPATH": str(Path(__file__).resolve().parents[3])}
-        result = subprocess.run(
-            [sys.executable, "-c", code], cwd=cwd, env=environment, capture_output=True, text=True, timeout=60
-        )
+    def run_child(self, name, *words, cwd=None):
+        command, environ = [sys.executable, PROGRAMS / f"{name}.py", *words], {**os.environ, "PYTHONPATH": str(ROOT)}
+        result = subprocess.run(command, cwd=cwd, env=environ, capture_output=True, text=True, timeout=60)
         self.assertEqual(result.returncode, 0, result.stderr)
         return result
 
     def test_trajectories_are_the_same_with_and_without_the_profiler_clock(self):
-        code = (
-            "import hashlib, sys, numpy as np\n"
-            "from ddp_ppo.envs.build import make_batch_env\n"
-            "digest, rng = hashlib.sha256(), np.random.default_rng(0)\n"
-            "for task in ('HalfCheetah', 'Ant'):\n"
-            "    env = make_batch_env(task + '-v5', 3, remove_profiler_clock={})\n"
-            "    env.reset([1, 2, 3])\n"
-            "    for _ in range(200):\n"
-            "        step = env.step(rng.uniform(-1, 1, (3, env.spec.action_size)).astype(np.float32))\n"
-            "        digest.update(step.obs.tobytes() + step.reward.tobytes())\n"
-            "import ctypes, mujoco, pathlib\n"
-            "path = next(pathlib.Path(mujoco.__file__).parent.glob('libmujoco.so*'), None)\n"
-            "clock = path and ctypes.c_void_p.in_dll(ctypes.CDLL(str(path)), 'mjcb_time').value\n"
-            "print(digest.hexdigest(), clock is not None)"
-        )
-        digest, has_clock = self.run_child(code.format(True)).stdout.split()
+        digest, has_clock = self.run_child("mujoco_digest", "remove").stdout.split()
         self.assertEqual(has_clock, "False")
-        self.assertEqual(self.run_child(code.format(False)).stdout.split()[0], digest)
+        self.assertEqual(self.run_child("mujoco_digest").stdout.split()[0], digest)
 
     @unittest.skipUnless(sys.platform == "linux", "the library is known to be found on Linux")
     def test_mujoco_s_own_call_does_not_remove_the_clock(self):
-        found = subprocess.run([sys.executable, PROGRAMS / "clock_after_import.py"], capture_output=True, timeout=60)
-        self.assertEqual(found.stdout, b"True\n", "MuJoCo removes it now: profiler_clock.py can go")
+        found = self.run_child("clock_after_import").stdout
+        self.assertEqual(found, "True\n", "MuJoCo removes it now: profiler_clock.py can go")
 
     @unittest.skipUnless(sys.platform == "linux", "the library is known to be found on Linux")
     def test_the_clock_is_removed_where_the_library_is_known(self):
@@ -379,34 +281,11 @@ class LibraryTest(unittest.TestCase):
 
     @unittest.skipUnless(sys.platform == "linux", "the library is known to be found on Linux")
     def test_a_clock_that_someone_else_has_set_stays(self):
-        code = (
-            "import ctypes, mujoco, pathlib\n"
-            "from ddp_ppo.envs.mujoco.profiler_clock import remove_profiler_clock\n"
-            "path = next(pathlib.Path(mujoco.__file__).parent.glob('libmujoco.so*'))\n"
-            "clock = ctypes.c_void_p.in_dll(ctypes.CDLL(str(path)), 'mjcb_time')\n"
-            "foreign = ctypes.cast(ctypes.CDLL(None).clock, ctypes.c_void_p).value\n"
-            "for address in (foreign, 0x4155415641574155):\n"  # a function of the C library, and no address at all
-            "    clock.value = address\n"
-            "    print(remove_profiler_clock(), clock.value == address)\n"
-            "clock.value = None\n"
-            "mujoco.set_mjcb_time(lambda: 0.0)\n"
-            "print(remove_profiler_clock(), clock.value is not None)"
-        )
-        self.assertEqual(self.run_child(code).stdout.split(), ["False", "True"] * 3)
+        self.assertEqual(self.run_child("foreign_clocks").stdout.split(), ["False", "True"] * 3)
 
     def test_an_unstable_simulation_is_logged_with_a_count_and_leaves_no_file(self):
-        code = (
-            "import numpy as np\n"
-            "from ddp_ppo.envs.build import make_batch_env\n"
-            "env = make_batch_env('Hopper-v5', 4)\n"
-            "for _ in range(2):\n"
-            "    env.reset(range(4))\n"
-            "    env._physics.field('qvel')[:] = 1e12\n"
-            "    env.step(np.zeros((4, 3), np.float32))\n"
-            "make_batch_env('HalfCheetah-v5', 3)\n"
-        )
         with tempfile.TemporaryDirectory() as folder:
-            lines = self.run_child(code, cwd=folder).stderr.splitlines()
+            lines = self.run_child("unstable_simulation", cwd=folder).stderr.splitlines()
             self.assertEqual(os.listdir(folder), [])
         self.assertEqual(len(lines), 4, lines)  # 1st, 2nd, 4th and 8th; nothing about Gymnasium's model files
         self.assertIn("no. 8", lines[-1])
