@@ -68,6 +68,7 @@ def median_seconds(work: Callable[[], object], repeats: int = 5) -> float:
 def tests() -> Results:
     """The tests of the CUDA module, in a process of their own."""
     command = [sys.executable, "-m", "unittest", "-q", "tests.learners.ppo.updates.test_cuda_graphs"]
+    command += ["tests.sampling.test_shared_memory"]
     child = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, timeout=CHILD_SECONDS)
     print(child.stderr.strip(), flush=True)
     return {"tests": child.returncode == 0}

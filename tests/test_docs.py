@@ -47,7 +47,7 @@ NOT_RUN = {
     r"\./run\.sh configs/multi_gpu": "eight GPUs",
     r"sbatch": "a Slurm cluster; test_scripts runs the scripts with stand-ins for its programs",
     r"\./run\.sh disco-weights": "downloads; test_disco_weights does so from a server of its own",
-    r"python bench/": "measures for minutes: test_bench, test_bench_scaling",
+    r"python bench/": "measures for minutes: test_bench_peers, test_bench_scaling",
     r"python -m unittest discover": "the tests themselves",
 }
 NEEDS = {

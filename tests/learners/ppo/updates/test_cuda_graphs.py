@@ -13,12 +13,9 @@ from ddp_ppo.learners.ppo.learner import PPO, fresh
 from ddp_ppo.learners.ppo.updates.cuda_graphs import NUM_WARM_UPS, CapturedStep, captured_on
 from ddp_ppo.policies.network import initial_parameters
 from ddp_ppo.sampling.rollout import Rollout, rollout_shapes
-from ddp_ppo.sampling.shared_memory import SharedBlock, page_locked
 from tests.support.updates import CPU, CUDA, NETWORKS, TOLERANCE, TrainedPolicy
 
 torch.set_num_threads(1)
-
-SHARED = {"first": ("float32", (5, 3)), "second": ("float64", (4000,))}
 
 
 class CallingStream:
@@ -73,15 +70,6 @@ class CapturedStepTest(unittest.TestCase):
             self.assertEqual(captured.train(num_samples), plain.train(num_samples))
         self.assertTrue(torch.equal(captured.state(), plain.state()))
         self.assertEqual(stream.captured_sizes, [30, 10, 30])
-
-
-class PageLockedTest(unittest.TestCase):
-    def test_nothing_happens_where_there_is_no_cuda_device(self):
-        block = SharedBlock(SHARED)
-        self.addCleanup(block.close)
-        with page_locked(block.memory, str(CPU), self.fail):
-            block.arrays["second"][:] = 1.0
-        self.assertFalse(torch.from_numpy(block.arrays["second"]).is_pinned())
 
 
 @unittest.skipUnless(torch.cuda.is_available(), "needs a CUDA device")
@@ -141,25 +129,6 @@ class CudaTest(unittest.TestCase):
             _, metrics = learner.train_step(rollout, round_index=round_index, done=round_index / 2)
         names = [name for name in metrics if name.startswith("train/")]
         return learner.state_dict()["parameters"], np.array([metrics[name] for name in names])
-
-    def test_shared_memory_is_page_locked_until_the_end(self):
-        block = SharedBlock(SHARED)
-        self.addCleanup(block.close)
-        tensor = torch.from_numpy(block.arrays["second"])
-        with page_locked(block.memory, str(CUDA), self.fail):
-            self.assertTrue(tensor.is_pinned())
-            block.arrays["second"][:] = 3.0
-            self.assertEqual(float(tensor.to(CUDA, non_blocking=True).sum()), 12_000.0)
-        self.assertFalse(tensor.is_pinned())
-
-    def test_memory_that_cannot_be_locked_is_told_of_and_harms_nothing(self):
-        block, told = SharedBlock(SHARED), []
-        self.addCleanup(block.close)
-        with page_locked(block.memory, str(CUDA), self.fail):
-            with page_locked(block.memory, str(CUDA), told.append):  # locked already, so refused
-                self.assertEqual(float(torch.ones(3, device=CUDA).sum()), 3.0)
-            self.assertTrue(torch.from_numpy(block.arrays["second"]).is_pinned())
-        self.assertEqual(len(told), 1)
 
 
 if __name__ == "__main__":
