@@ -28,7 +28,7 @@ def check_interface(trial: Trial, report: Report) -> None:
     """Steps one environment with random actions and looks at all that it returns."""
     env = trial.env
     report.figures |= {"backend": trial.own_class or env.backend, "observation size": env.obs_size}
-    report.figures["action"] = f"{env.action_size} " + ("continuous" if env.action_kind == "box" else "choices")
+    report.figures["action"] = env.action.describe()
     report.figures["time limit"] = env.max_episode_steps or "none"
     report.faults += bounds_faults(env)
     if trial.env_id != env.env_id:
@@ -44,7 +44,7 @@ def check_interface(trial: Trial, report: Report) -> None:
 def bounds_faults(env: EnvSpec) -> list[str]:
     """What is wrong with the limits of Box actions; StageError where no action lies within them."""
     faults = []
-    for index, (low, high) in enumerate(zip(env.action_low, env.action_high, strict=True)):
+    for index, (low, high) in enumerate(zip(env.action.low.tolist(), env.action.high.tolist(), strict=True)):
         if not low <= high:
             raise StageError(f"limits of action {index} are swapped: low {low:g}, high {high:g}")
         if low == high:

@@ -18,17 +18,29 @@ from typing import Any
 import numpy as np
 
 from ddp_ppo.check import bench
-from ddp_ppo.check.trial import Report, SkipStage, StageError, Trajectory, Trial, record, require_equal, reset
+from ddp_ppo.check.trial import (
+    Report,
+    SkipStage,
+    StageError,
+    Trajectory,
+    Trial,
+    record,
+    record_choices,
+    require_equal,
+    reset,
+)
 from ddp_ppo.config.settings import Config
 from ddp_ppo.distributed.group import CollectiveError
 from ddp_ppo.export import export
 from ddp_ppo.learners.registry import LEARNERS
 from ddp_ppo.maths.seeding import seed_global_generators
+from ddp_ppo.protocols import FloatArray
 from ddp_ppo.runs.checkpoint import find_checkpoint, load_model, save_checkpoint
 from ddp_ppo.runs.metrics import Console
 from ddp_ppo.runs.model import Model, acting_policy
 from ddp_ppo.runs.model import load_model as read_model
 from ddp_ppo.sampling.actor_pool import ActorError
+from ddp_ppo.sampling.drive import Player
 from ddp_ppo.sampling.finite import NonFiniteError
 from ddp_ppo.training.plan import prepare
 from ddp_ppo.training.sync import ConsistencyError
@@ -155,9 +167,7 @@ def check_replay(trial: Trial, report: Report) -> None:
     """The policy of the model file acts without noise; its actions, given to a new environment, lead the same way."""
     model = read_model(_run_folder(trial), "current")
     acted, actions = _act(trial, model)
-    if trial.env.action_kind == "box":
-        used = np.abs(actions).max()
-        report.figures["largest action"] = f"{used:.4g}"
+    report.figures |= trial.env.action.figures(actions)
     report.figures["steps"] = len(actions)
     report.figures["return"] = f"{float(acted.reward.sum()):.4g}"
     seed_global_generators(_REPLAY_SEED)
@@ -168,16 +178,24 @@ def check_replay(trial: Trial, report: Report) -> None:
 
 def _act(trial: Trial, model: Model) -> tuple[Trajectory, Any]:
     """What the policy does in one environment, and its actions [T, 1, A] or [T, 1]."""
-    policy = acting_policy(model, 1)
     seed_global_generators(_REPLAY_SEED)
-    parts, actions = [], []
+    acting = _Remembered(Player(acting_policy(model, 1), 1))
     with trial.envs(1) as env:
-        obs = reset(env, [_REPLAY_SEED])
-        for _ in range(_REPLAY_STEPS):
-            actions.append(policy.mode(obs).copy()[None])
-            parts.append(record(env, obs, actions[-1]))
-            obs = parts[-1].obs[-1]
-    return Trajectory.joined(parts), np.concatenate(actions)
+        path = record_choices(env, reset(env, [_REPLAY_SEED]), acting, _REPLAY_STEPS)
+    return path, np.array(acting.actions)
+
+
+class _Remembered:
+    """A player whose actions are kept."""
+
+    def __init__(self, player: Player) -> None:
+        self._player, self.after = player, player.after
+        self.actions: list[Any] = []
+
+    def choose(self, obs: FloatArray) -> Any:
+        """See `Chooser`."""
+        self.actions.append(self._player.choose(obs).copy())
+        return self.actions[-1]
 
 
 def check_export(trial: Trial, report: Report) -> None:

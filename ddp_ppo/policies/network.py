@@ -20,12 +20,13 @@ from typing import Any, Literal, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from ddp_ppo.actions.action import Head
+from ddp_ppo.actions.kinds import HEADS
 from ddp_ppo.errors import EnvError
 from ddp_ppo.maths.distributions import LOG_STD_MAX, LOG_STD_MIN
 from ddp_ppo.protocols import EnvSpec, FloatArray
 
 CONV_SIZE, CONV_STRIDE, CONV_PADDING = 3, 2, 1  # of every convolution: no pixel is left out, sides are halved
-Head = Literal["gaussian", "categorical"]
 
 
 class Layer(NamedTuple):
@@ -54,8 +55,9 @@ class NetworkSpec:
 
     Attributes:
         obs_size: D.
-        head: "gaussian" (the actor's output is the mean, log_std is a parameter) or "categorical" (logits).
-        action_size: A.
+        head: a distribution of `actions.kinds`: "gaussian" (the actor's output is the mean, log_std is a parameter) or
+            "categorical" (logits).
+        action_size: A, the actor's outputs.
         hidden_sizes: units of each hidden layer; empty for a linear policy.
         activation: "tanh", "relu" or "elu".
         conv_channels: outputs of each convolution in front of the hidden layers; empty for an MLP.
@@ -64,7 +66,7 @@ class NetworkSpec:
     """
 
     obs_size: int
-    head: Head
+    head: str
     action_size: int
     hidden_sizes: tuple[int, ...]
     activation: str
@@ -77,13 +79,18 @@ class NetworkSpec:
         env: EnvSpec, hidden_sizes: tuple[int, ...], activation: str, conv_channels: tuple[int, ...] = ()
     ) -> NetworkSpec:
         """The network that acts in this environment; EnvError where there is no image for its convolutions."""
-        head: Head = "gaussian" if env.action_kind == "box" else "categorical"
-        mlp = NetworkSpec(env.obs_size, head, env.action_size, tuple(hidden_sizes), activation)
+        head = env.action.head
+        mlp = NetworkSpec(env.obs_size, head.name, head.num_outputs, tuple(hidden_sizes), activation)
         if not conv_channels:
             return mlp
         if not env.image:
             raise EnvError(f"conv_channels: {env.env_id} observes no image, a Box [H, W, C] or [C, H, W]")
         return replace(mlp, conv_channels=tuple(conv_channels), image=env.image, obs_scale=env.obs_scale)
+
+    @property
+    def distribution(self) -> Head:
+        """What the actor's outputs stand for."""
+        return HEADS[self.head](self.action_size)
 
     @property
     def is_mlp(self) -> bool:
@@ -123,10 +130,10 @@ class NetworkSpec:
 
     @cached_property
     def log_std_slice(self) -> slice:
-        """Where log_std [A] lies in the flat vector; empty for a categorical head."""
+        """Where log_std lies in the flat vector; empty for a distribution without one."""
         last = self._trunk_layers("actor", self.action_size, 0)[-1]
         start = last.start + last.size
-        return slice(start, start + (self.action_size if self.head == "gaussian" else 0))
+        return slice(start, start + self.distribution.num_log_std)
 
     def part(self, name: Literal["actor", "critic"]) -> slice:
         """Where the actor's parameters, log_std included, or the critic's lie in the flat vector."""
@@ -180,7 +187,7 @@ def to_named(spec: NetworkSpec, flat: NDArray[Any]) -> dict[str, NDArray[Any]]:
         block = layer.view(flat)
         named[f"{layer.name}.weight"] = np.array(block[:-1].T, order="C")
         named[f"{layer.name}.bias"] = block[-1].copy()
-    if spec.head == "gaussian":
+    if spec.distribution.num_log_std:
         named["log_std"] = flat[spec.log_std_slice].copy()
     return named
 
@@ -204,6 +211,6 @@ def from_named(spec: NetworkSpec, named: Mapping[str, NDArray[Any]]) -> FloatArr
     for layer in spec.layers:
         layer.view(flat)[:-1] = np.asarray(named[f"{layer.name}.weight"]).T
         layer.view(flat)[-1] = named[f"{layer.name}.bias"]
-    if spec.head == "gaussian":
+    if spec.distribution.num_log_std:
         flat[spec.log_std_slice] = named["log_std"]
     return flat

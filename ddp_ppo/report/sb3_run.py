@@ -23,7 +23,7 @@ from numpy.typing import NDArray
 from ddp_ppo.config.settings import Config, ConfigError, load_config
 from ddp_ppo.envs.build import make_batch_env
 from ddp_ppo.errors import blamed
-from ddp_ppo.protocols import FloatArray
+from ddp_ppo.protocols import BoolArray, FloatArray
 from ddp_ppo.report.groups import SB3, group_runs
 from ddp_ppo.runs.reading import Given, Run, Settings, read_run, read_settings
 from ddp_ppo.runs.versions import save_versions
@@ -213,11 +213,14 @@ class _Acting:
         self._model, self._envs = model, envs
         self._shape = envs.observation_space.shape
 
-    def mode(self, obs: FloatArray) -> NDArray[Any]:
+    def choose(self, obs: FloatArray) -> NDArray[Any]:
         """Actions [K, A] or [K] for observations [K, D]."""
         seen = self._envs.normalize_obs(obs.reshape(-1, *self._shape))
         actions: NDArray[Any] = self._model.predict(seen, deterministic=True)[0]
         return actions.astype(np.float32) if actions.ndim > 1 else actions
+
+    def after(self, ended: BoolArray) -> None:
+        """Nothing is remembered of an episode."""
 
 
 def _constant(value: float) -> Callable[[float], float]:

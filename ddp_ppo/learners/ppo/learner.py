@@ -97,10 +97,10 @@ class PPO:
     @staticmethod
     def rollout_fields(network: NetworkSpec) -> tuple[Field, ...]:
         """What a rollout must hold for this learner, [T(+1), B, ...]."""
-        is_gaussian = network.head == "gaussian"
+        head = network.distribution
         return (
             Field("obs", "float32", (network.obs_size,), extra_rows=1),
-            Field("act", "float32" if is_gaussian else "int64", (network.action_size,) if is_gaussian else ()),
+            Field("act", head.act_dtype, head.act_shape),
             Field("reward", "float32"),
             Field("terminated", "bool"),
             Field("truncated", "bool"),
