@@ -18,6 +18,7 @@ from numpy.typing import NDArray
 from ddp_ppo.actions.action import Action, Head
 from ddp_ppo.actions.kinds import action_of
 from ddp_ppo.maths.moments import RmsState
+from ddp_ppo.observations.layout import ObsLayout, layout_of
 
 FloatArray = NDArray[np.float32]
 BoolArray = NDArray[np.bool_]
@@ -42,6 +43,8 @@ class EnvSpec:
         image: height, width and channels, or channels, height and width, where an observation is a Box of three
             dimensions, flattened in this order; empty elsewhere.
         obs_scale: what brings raw observations to at most 1: 1/255 for images of bytes; 1 where nobody knows.
+        obs_parts: name, kind, shape and scale of each part of the row, as for `ObsLayout.of`; empty where the
+            observation is one array.
     """
 
     env_id: str
@@ -55,6 +58,12 @@ class EnvSpec:
     backend: str = "gymnasium"
     image: tuple[int, ...] = ()
     obs_scale: float = 1.0
+    obs_parts: tuple[tuple[str, str, tuple[int, ...], float], ...] = ()
+
+    @property
+    def layout(self) -> ObsLayout:
+        """The named parts of an observation's row."""
+        return layout_of(vars(self))
 
     @property
     def action(self) -> Action:

@@ -24,9 +24,13 @@ from ddp_ppo.actions.action import Head
 from ddp_ppo.actions.kinds import HEADS
 from ddp_ppo.errors import EnvError
 from ddp_ppo.maths.distributions import LOG_STD_MAX, LOG_STD_MIN
+from ddp_ppo.observations.layout import View, view_size
 from ddp_ppo.protocols import EnvSpec, FloatArray
 
 CONV_SIZE, CONV_STRIDE, CONV_PADDING = 3, 2, 1  # of every convolution: no pixel is left out, sides are halved
+
+Trunk = Literal["actor", "critic"]
+TRUNKS: tuple[Trunk, ...] = ("actor", "critic")
 
 
 class Layer(NamedTuple):
@@ -63,6 +67,7 @@ class NetworkSpec:
         conv_channels: outputs of each convolution in front of the hidden layers; empty for an MLP.
         image: shape of an observation, as in `EnvSpec`; empty for an MLP.
         obs_scale: what raw observations are multiplied with where no statistics normalise them.
+        actor_view, critic_view: the columns of an observation that a trunk reads; empty for all.
     """
 
     obs_size: int
@@ -73,6 +78,8 @@ class NetworkSpec:
     conv_channels: tuple[int, ...] = ()
     image: tuple[int, ...] = ()
     obs_scale: float = 1.0
+    actor_view: View = ()
+    critic_view: View = ()
 
     @staticmethod
     def for_env(
@@ -115,16 +122,21 @@ class NetworkSpec:
         actor = self._trunk_layers("actor", self.action_size, 0)
         return actor + self._trunk_layers("critic", 1, self.log_std_slice.stop)
 
-    def _trunk_layers(self, name: str, outputs: int, start: int) -> tuple[Layer, ...]:
+    def view(self, name: Trunk) -> View:
+        """The columns that a trunk reads; empty for all."""
+        return self.actor_view if name == "actor" else self.critic_view
+
+    def _trunk_layers(self, name: Trunk, outputs: int, start: int) -> tuple[Layer, ...]:
         layers: list[Layer] = []
         convolutions = [(before[0] * CONV_SIZE**2, after[0]) for before, after in pairwise(self.conv_shapes)]
-        first = self.obs_size if self.is_mlp else math.prod(self.conv_shapes[-1])
+        seen = view_size(self.view(name), self.obs_size)
+        first = seen if self.is_mlp else math.prod(self.conv_shapes[-1])
         for depth, shape in enumerate((*convolutions, *pairwise((first, *self.hidden_sizes, outputs)))):
             layers.append(Layer(f"{name}.{2 * depth}", *shape, start))
             start += layers[-1].size
         return tuple(layers)
 
-    def trunk(self, name: Literal["actor", "critic"]) -> tuple[Layer, ...]:
+    def trunk(self, name: Trunk) -> tuple[Layer, ...]:
         """The layers of one trunk, first to last."""
         return tuple(layer for layer in self.layers if layer.name.startswith(name))
 
@@ -135,7 +147,7 @@ class NetworkSpec:
         start = last.start + last.size
         return slice(start, start + self.distribution.num_log_std)
 
-    def part(self, name: Literal["actor", "critic"]) -> slice:
+    def part(self, name: Trunk) -> slice:
         """Where the actor's parameters, log_std included, or the critic's lie in the flat vector."""
         border = int(self.log_std_slice.stop)
         return slice(0, border) if name == "actor" else slice(border, self.num_parameters)

@@ -33,7 +33,8 @@ class NumpyPolicy:
         """Acts for K environments, T steps at a time; the network must have no convolutions."""
         assert network.is_mlp
         self._network = network
-        self._actor_input, self._critic_input = (Normalizer(network.obs_size, rows) for rows in (num_envs, _ROWS))
+        self._actor_input = Normalizer(network.obs_size, num_envs, view=network.actor_view)
+        self._critic_input = Normalizer(network.obs_size, _ROWS, view=network.critic_view)
         self._actor = NumpyMlp(network.trunk("actor"), network.activation, num_envs)
         self._critic = NumpyMlp(network.trunk("critic"), network.activation, _ROWS)
         self.head = network.distribution

@@ -16,9 +16,10 @@ from numpy.typing import NDArray
 from torch import Tensor, nn
 
 from ddp_ppo.maths.moments import RmsState
+from ddp_ppo.observations.layout import columns_of
 from ddp_ppo.policies.convolution import convolved
 from ddp_ppo.policies.feedforward import rollout_values
-from ddp_ppo.policies.network import NetworkSpec
+from ddp_ppo.policies.network import TRUNKS, NetworkSpec, Trunk
 from ddp_ppo.policies.normalizer import Normalizer
 from ddp_ppo.protocols import NO_STATE, Arrays, EnvSpec, FloatArray
 
@@ -41,6 +42,7 @@ class ActorCritic(nn.Module):
         self.network = network
         self.flat = nn.Parameter(parameters)
         self._distribution = network.distribution
+        self._columns = {name: columns_of(network.view(name)) for name in TRUNKS}
         self.obs_mean: Tensor
         self.obs_inv_std: Tensor
         self.obs_clip: Tensor
@@ -71,11 +73,11 @@ class ActorCritic(nn.Module):
 
     def actor(self, normalized_obs: Tensor) -> Tensor:
         """Means or logits [..., A]."""
-        return self._trunk(self._parts()[0], normalized_obs)
+        return self._trunk("actor", self._parts()[0], normalized_obs)
 
     def critic(self, normalized_obs: Tensor) -> Tensor:
         """Values [...]."""
-        return self._trunk(self._parts()[2], normalized_obs).squeeze(-1)
+        return self._trunk("critic", self._parts()[2], normalized_obs).squeeze(-1)
 
     def logp(self, act: Tensor, output: Tensor) -> Tensor:
         """log-probability [...] of act given the actor's output [..., A]."""
@@ -86,8 +88,8 @@ class ActorCritic(nn.Module):
     def evaluate(self, normalized_obs: Tensor, act: Tensor) -> Evaluation:
         """Everything that the loss needs, in one forward pass, for normalised observations and stored samples."""
         actor, log_std, critic = self._parts()
-        output = self._trunk(actor, normalized_obs)
-        value = self._trunk(critic, normalized_obs).squeeze(-1)
+        output = self._trunk("actor", actor, normalized_obs)
+        value = self._trunk("critic", critic, normalized_obs).squeeze(-1)
         return Evaluation(*self._distribution.evaluate(act, output, log_std), value)
 
     def _parts(self) -> tuple[list[Tensor], Tensor, list[Tensor]]:
@@ -103,7 +105,8 @@ class ActorCritic(nn.Module):
         ]
         return views[0], parts[border], views[1]
 
-    def _trunk(self, blocks: list[Tensor], x: Tensor) -> Tensor:
+    def _trunk(self, name: Trunk, blocks: list[Tensor], normalized_obs: Tensor) -> Tensor:
+        x = normalized_obs[self._columns[name]]
         activation = _ACTIVATIONS[self.network.activation]
         num_convolutions = len(self.network.conv_channels)
         x = convolved(self.network, x, [(b[:-1], b[-1]) for b in blocks[:num_convolutions]], activation)

@@ -157,7 +157,7 @@ class PPO:
             if epoch and config.recompute_advantages:
                 batch = self._recompute_advantages(updates, batch, reward_scale)
                 self._update.load(batch)
-            order = generator.permutation(num_samples)
+            order = updates.shuffled(1, generator)[0]
             epochs.append(self._update.epoch(order, min(config.minibatch_size, num_samples), self.learning_rate))
             hold_log_std(self.network, self.policy.flat.data)
             if self._is_kl_reached(epochs[-1].approx_kl):

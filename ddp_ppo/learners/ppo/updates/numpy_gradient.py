@@ -13,7 +13,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterator
-from typing import Any, Literal, NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -21,12 +21,11 @@ from numpy.typing import NDArray
 from ddp_ppo.actions.action import HeadGradient
 from ddp_ppo.learners.ppo.loss_settings import LossSettings
 from ddp_ppo.maths.distributions import LOG_RATIO_MAX
-from ddp_ppo.policies.network import NetworkSpec
+from ddp_ppo.observations.layout import columns_of, joined
+from ddp_ppo.policies.network import NetworkSpec, Trunk
 from ddp_ppo.policies.numpy_mlp import NUMPY_ACTIVATIONS
 from ddp_ppo.protocols import FloatArray
 
-Trunk = Literal["actor", "critic"]
-BOTH_TRUNKS: tuple[Trunk, ...] = ("actor", "critic")
 _BELOW_MAX = np.nextafter(np.float32(LOG_RATIO_MAX), np.float32(0.0))
 
 
@@ -161,6 +160,8 @@ class TrunkGradient:
     ) -> None:
         """Reads the trunk's parameters and writes its gradient, both as in `network.part(trunk)`, at every call."""
         self._memory = memory
+        view, ones = network.view(trunk), (network.obs_size, network.obs_size + 1)
+        self._columns = columns_of(joined((*view, ones)) if view else view)
         start = network.part(trunk).start
         layers = [layer._replace(start=layer.start - start) for layer in network.trunk(trunk)]
         self._weights = [layer.view(parameters) for layer in layers]
@@ -180,7 +181,8 @@ class TrunkGradient:
 
     def compute(self, minibatch: Minibatch) -> None:
         """Writes the gradient of the mean loss over these samples, and what is reported of them."""
-        hidden, x = self._memory.hidden(len(minibatch.logp)), minibatch.obs
+        hidden, x = self._memory.hidden(len(minibatch.logp)), minibatch.obs[self._columns]
+        obs = x
         activate, before_one = self._activation
         for layer, weights in zip(hidden, self._weights, strict=False):
             np.matmul(x, weights, out=layer.inside)
@@ -198,7 +200,7 @@ class TrunkGradient:
                 np.matmul(d_output, self._transposed[depth], out=layer.inside)
             self._backward(layer.units, layer.gradient)
             d_output = layer.inside
-        np.matmul(minibatch.obs.T, d_output, out=self._gradients[0])
+        np.matmul(obs.T, d_output, out=self._gradients[0])
 
 
 def _surrogate(minibatch: Minibatch) -> FloatArray:
