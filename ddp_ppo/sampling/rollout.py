@@ -66,9 +66,10 @@ class Rollout:
         """
         num_steps, num_envs = self.arrays["reward"].shape
         steps = np.arange(num_steps).reshape(-1, sequence_length)  # [T / L, L]
-        numbers = steps.T[:, :, None] * num_envs + np.arange(num_envs)  # [L, T / L, B]
+        numbers: NDArray[np.int64] = steps.T[:, :, None] * num_envs + np.arange(num_envs)  # [L, T / L, B]
         order = generator.permutation(num_steps * num_envs // sequence_length)
-        return numbers.reshape(sequence_length, -1)[:, order]
+        shuffled: NDArray[np.int64] = numbers.reshape(sequence_length, -1)[:, order]
+        return shuffled
 
     def fill(self) -> None:
         """Says that the actors have written a whole rollout."""
