@@ -19,7 +19,7 @@ os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")  # before NumPy: each process
 import optuna
 
 from ddp_ppo.config.settings import Config, load_config
-from ddp_ppo.runs.metrics import Console
+from ddp_ppo.runs.console import Console
 from ddp_ppo.training.trainer import train
 
 
@@ -40,8 +40,11 @@ class Judge(Console):
     """A silent console that sees each round, and stops a trial with poor evaluations."""
 
     def __init__(self, trial: optuna.Trial, metrics: Path, first_step: int) -> None:
-        super().__init__(open(os.devnull, "w"))  # noqa: SIM115 - lives as long as the training
+        super().__init__()
         self._trial, self._metrics, self._first_step = trial, metrics, first_step
+
+    def say(self, text: str) -> None:
+        """Says nothing: many trials would talk at once."""
 
     def progress(self, text: str, *, keep: bool) -> None:
         """Reports an evaluation to Optuna; `keep` marks the rounds that have one, and their row is already written."""

@@ -41,7 +41,7 @@ NOT_RUN = {
     r"\./run\.sh test": "the tests themselves",
     r"(\S*/)?pip install": "changes the environment; run.sh's own set-up is in test_run_sh",
     r"python3 -m venv bare": "is made for NumPy alone; test_run_policy forbids every other package instead",
-    r".*tensorboard --logdir": "a server that runs until it is stopped: test_tensorboard_pages",
+    r".*tensorboard --logdir": "a server that runs until it is stopped: test_tensorboard",
     r"torchrun --standalone --nproc_per_node=8": "eight GPUs",
     r"\./run\.sh train .*--nproc 8": "eight GPUs",
     r"\./run\.sh configs/multi_gpu": "eight GPUs",

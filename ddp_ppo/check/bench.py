@@ -15,7 +15,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 
 from ddp_ppo.config.settings import Config
-from ddp_ppo.runs.metrics import Console
+from ddp_ppo.runs.console import Console
 from ddp_ppo.text import entry
 from ddp_ppo.training.trainer import train
 
@@ -72,8 +72,7 @@ def measure(config: Config, candidate: Candidate, environ: Mapping[str, str], fo
         resume=None,
         run_name=f"{candidate.num_actors}x{candidate.envs_per_actor}",
     )
-    with open(os.devnull, "w") as silence:
-        result = train(trial, environ=environ, console=Console(silence))
+    result = train(trial, environ=environ, console=Console.silent())
     assert result.folder is not None
     with open(result.folder / "metrics.csv", newline="") as file:
         rows = list(csv.DictReader(file))[_WARM_UP_ROUNDS:-1]

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import csv
 import math
-import os
 from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
@@ -36,7 +35,7 @@ from ddp_ppo.learners.registry import LEARNERS
 from ddp_ppo.maths.seeding import seed_global_generators
 from ddp_ppo.protocols import FloatArray
 from ddp_ppo.runs.checkpoint import find_checkpoint, load_model, save_checkpoint
-from ddp_ppo.runs.metrics import Console
+from ddp_ppo.runs.console import Console
 from ddp_ppo.runs.model import Model, acting_policy
 from ddp_ppo.runs.model import load_model as read_model
 from ddp_ppo.sampling.actor_pool import ActorError
@@ -91,11 +90,10 @@ def _run_folder(trial: Trial) -> Path:
 def check_training(trial: Trial, report: Report) -> None:
     """Two rounds that train and an evaluation, with one learner and its actors, as a run would take them."""
     config = _trained(trial)
-    with open(os.devnull, "w") as silence:
-        try:
-            result = train(config, environ=trial.environ, console=Console(silence))
-        except (ActorError, CollectiveError, ConsistencyError, NonFiniteError) as error:
-            raise StageError(str(error).splitlines()[0]) from error
+    try:
+        result = train(config, environ=trial.environ, console=Console.silent())
+    except (ActorError, CollectiveError, ConsistencyError, NonFiniteError) as error:
+        raise StageError(str(error).splitlines()[0]) from error
     if result.stop_signal is not None:
         raise KeyboardInterrupt
     rows = _metrics(trial)

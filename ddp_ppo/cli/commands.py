@@ -178,7 +178,7 @@ def run_training(options: argparse.Namespace) -> int:
         die_with_agent(os.environ)
     _require_writable_json(options)
     config = load_config(options.config, options.overrides)
-    from ddp_ppo.runs.metrics import Console
+    from ddp_ppo.runs.console import Console
     from ddp_ppo.training.trainer import train
 
     result = train(config, environ=dict(os.environ))
@@ -271,7 +271,7 @@ def run_bench(options: argparse.Namespace) -> int:
     _use_one_thread()
     from ddp_ppo.check.bench import run
     from ddp_ppo.config.settings import load_config
-    from ddp_ppo.runs.metrics import Console
+    from ddp_ppo.runs.console import Console
 
     _require_writable_json(options)
     config = load_config(options.config, options.overrides)

@@ -25,7 +25,7 @@ from ddp_ppo.evaluation.play_page import episode_page
 from ddp_ppo.evaluation.rendering import RenderError, film, show, video_ending
 from ddp_ppo.evaluation.trajectory import Deviation, Trajectory, deviation, read_actions, record_block, recorded_env_id
 from ddp_ppo.runs.model import Model, make_env, run_folder_of, with_tasks
-from ddp_ppo.runs.tensorboard_pages import write_picture
+from ddp_ppo.runs.tensorboard import write_picture
 from ddp_ppo.sampling.episodes import ENDLESS_STEPS, EVAL_BLOCK, blocks_of
 
 

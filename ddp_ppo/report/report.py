@@ -18,7 +18,7 @@ from ddp_ppo.report import run_charts
 from ddp_ppo.report.charts import number
 from ddp_ppo.report.page import Html, charts_html, details, heading, link, media, page, table, tiles
 from ddp_ppo.runs.reading import NoRoundsError, Run, Settings, default_settings, read_run
-from ddp_ppo.runs.tensorboard_pages import STAGES
+from ddp_ppo.runs.tensorboard import STAGES
 
 _Table = tuple[Sequence[str], Sequence[Sequence[str]]]  # header and rows
 

@@ -12,7 +12,7 @@ from typing import NamedTuple
 
 from ddp_ppo.report.charts import Chart, Series, number
 from ddp_ppo.runs.reading import Run
-from ddp_ppo.runs.tensorboard_pages import STAGES
+from ddp_ppo.runs.tensorboard import STAGES
 
 SCORE = "eval/return_mean"
 VALUE_LOSS = "train/value_loss"  # over orders of magnitude: drawn on a logarithmic axis

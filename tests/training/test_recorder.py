@@ -16,8 +16,8 @@ from ddp_ppo.config.settings import ConfigError, load_config
 from ddp_ppo.maths.moments import empty_rms_state
 from ddp_ppo.runs.anomalies import overlap_at_reset
 from ddp_ppo.runs.checkpoint import find_checkpoint
+from ddp_ppo.runs.console import Console
 from ddp_ppo.runs.folder import RunFolder
-from ddp_ppo.runs.metrics import Console
 from ddp_ppo.training.plan import prepare
 from ddp_ppo.training.recorder import FaultRecorder, Recorder
 from ddp_ppo.training.sampler import Frozen

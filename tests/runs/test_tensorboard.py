@@ -1,19 +1,27 @@
-"""What TensorBoard shows besides curves, read back by its own reader, and looked at in a browser where there is one."""
+"""What TensorBoard shows, read back by its own reader, and looked at in a browser where there is one."""
 
+import logging
+import math
 import re
 import subprocess
 import sys
 import tempfile
 import unittest
+from pathlib import Path
 
+import numpy as np
 from tensorboard.backend.event_processing.event_accumulator import EventAccumulator
 from tensorboard.plugins.custom_scalar.layout_pb2 import Layout
 from tensorboard.plugins.hparams.plugin_data_pb2 import HParamsPluginData
 
-from ddp_ppo.runs.tensorboard_pages import QUESTIONS
+from ddp_ppo.runs.csv_log import CsvLog
+from ddp_ppo.runs.tensorboard import QUESTIONS, TensorBoardLog
 from tests.support.browser import BROWSER, Browser, wait_until
 from tests.support.process import TINY, FolderTestCase, read_csv
 
+logging.getLogger("tensorboard").setLevel(logging.ERROR)  # it warns of every resume that it finds
+
+NAN = math.nan
 LAYOUT, SETTINGS = "custom_scalars__config__", "_hparams_/session_start_info"
 # A page with the documents of its components: the texts in it, and how many curves have a length.
 TEXTS = """(function texts(root) {
@@ -24,6 +32,64 @@ NUM_CURVES = """(function curves(root) {
   return [...root.querySelectorAll("*")].reduce((count, one) =>
     count + (one.shadowRoot ? curves(one.shadowRoot) : 0) + (one.tagName === "path" && one.getTotalLength() > 20), 0);
 })(document)"""
+
+
+def row(round_index, **values):
+    return {"round": float(round_index), "env_steps": 64.0 * round_index, "train/value_loss": 0.1, **values}
+
+
+class TensorBoardTest(unittest.TestCase):
+    def setUp(self):
+        self.folder = Path(self.enterContext(tempfile.TemporaryDirectory()))
+
+    def write(self, rows, *, after_step=0):
+        log = TensorBoardLog(
+            self.folder / "tensorboard", after_step=after_step, settings={"seed": 1, "gamma": 0.99, "env_id": "A"}
+        )
+        for values in rows:
+            log.write(values, int(values["env_steps"]))
+        log.close()
+
+    def read(self):
+        accumulator = EventAccumulator(str(self.folder / "tensorboard"))
+        accumulator.Reload()
+        return accumulator
+
+    def points(self, tag):
+        return [(event.step, event.value) for event in self.read().Scalars(tag)]
+
+    def test_names_and_values_are_those_of_the_csv(self):  # C16
+        rows = [row(i, **{"a/x": i / 3, "b": -1e30, "sometimes": NAN if i % 2 else 5.0}) for i in range(1, 5)]
+        self.write(rows)
+        log = CsvLog(self.folder / "metrics.csv", after_round=0)
+        for values in rows:
+            log.write(values)
+        log.close()
+        lines = read_csv(self.folder / "metrics.csv")
+        self.assertEqual(set(self.read().Tags()["scalars"]), set(lines[0]))
+        for tag in lines[0]:
+            expected = [(int(line["env_steps"]), float(np.float32(line[tag]))) for line in lines if line[tag]]
+            self.assertEqual(self.points(tag), expected, tag)
+
+    def test_nothing_to_report_is_no_point(self):
+        self.write([row(1, a=NAN), row(2, a=1.0), row(3, a=NAN)])
+        self.assertEqual(self.points("a"), [(128, 1.0)])
+
+    def test_resume_hides_what_lies_behind_its_checkpoint(self):  # O-55
+        self.write([row(i, a=float(i)) for i in range(1, 8)])
+        self.write([row(i, a=10.0 * i) for i in range(6, 9)], after_step=5 * 64)
+        expected = [(64 * i, float(i)) for i in range(1, 6)] + [(64 * i, 10.0 * i) for i in range(6, 9)]
+        self.assertEqual(self.points("a"), expected)
+        for tag in self.read().Tags()["scalars"]:
+            steps = [step for step, _ in self.points(tag)]
+            self.assertEqual(steps, sorted(set(steps)), tag)
+
+    def test_text_can_be_read(self):
+        log = TensorBoardLog(self.folder / "tensorboard", after_step=0, settings={})
+        log.write_text("config", "seed: 1 ö", 0)
+        log.close()
+        (event,) = self.read().Tensors("config")
+        self.assertEqual(event.tensor_proto.string_val[0].decode(), "seed: 1 ö")
 
 
 class PagesTestCase(FolderTestCase):

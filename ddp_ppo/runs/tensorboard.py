@@ -1,19 +1,21 @@
-"""What TensorBoard gets besides curves: a page that answers three questions, a run's settings, pictures.
+"""What TensorBoard shows of a run: its metrics as curves, a page that answers three questions, settings, pictures.
 
 The page is the tab Custom Scalars: does it learn, is it healthy, where does time go. The settings fill the tab HParams,
-where runs are compared. Only protocol buffers are made here; metrics.py writes a run's own.
+where runs are compared. NaN stands for "nothing to report", which is a round without a point.
 """
 
 from __future__ import annotations
 
 import json
+import math
 import re
+import shutil
 import time
 from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
-from tensorboard.compat.proto.event_pb2 import Event
+from tensorboard.compat.proto.event_pb2 import Event, SessionLog
 from tensorboard.compat.proto.summary_pb2 import Summary, SummaryMetadata
 from tensorboard.compat.proto.tensor_pb2 import TensorProto
 from tensorboard.plugins.custom_scalar.layout_pb2 import Category, Chart, Layout, MultilineChartContent
@@ -28,6 +30,9 @@ STAGES = {  # of a round, in the names of time/*_seconds; idle time is a part of
     "sync": "between learners",
     "record": "evaluation and files",
 }
+_FLUSH_SECONDS = 5
+_RETRY_SECONDS = 1.0
+_ROOM = 2**16  # bytes that a disk must have free again before a new event file is tried
 _FILES = frozenset({"output_dir", "run_name", "metrics_path", "resume"})  # differ without a difference
 # Question -> chart -> the scalars in it, as regular expressions of their whole names.
 QUESTIONS: Mapping[str, Mapping[str, tuple[str, ...]]] = {
@@ -55,6 +60,57 @@ QUESTIONS: Mapping[str, Mapping[str, tuple[str, ...]]] = {
         "Waiting for the slowest actor, seconds of a round": ("time/idle_seconds",),
     },
 }
+
+
+class TensorBoardLog:
+    """Scalars over environment steps; a resumed run hides what an earlier one wrote beyond its checkpoint.
+
+    A writer that has met an error, such as a full disk, takes nothing any more; a new one follows when there is room.
+    """
+
+    def __init__(self, folder: Path, *, after_step: int, settings: Mapping[str, Any]) -> None:
+        self._folder = folder
+        self._writer = EventFileWriter(str(folder), flush_secs=_FLUSH_SECONDS)
+        self._failed_at = math.inf  # when the writer last did; infinite as long as it works
+        if after_step:
+            self._writer.add_event(Event(step=after_step + 1, file_version="brain.Event:2", wall_time=time.time()))
+            start = SessionLog(status=SessionLog.START)
+            self._writer.add_event(Event(step=after_step + 1, session_log=start, wall_time=time.time()))
+        self._pages = [session_start(settings)]  # written with the first row, which tells what there is to show
+
+    def write(self, row: Mapping[str, float], env_steps: int) -> None:
+        """Adds one point for every scalar that has something to report."""
+        if self._pages:
+            pages = Summary(value=[layout(row), *self._pages])
+            self._add(Event(step=env_steps, summary=pages, wall_time=time.time()))
+            self._pages = []
+        values = [Summary.Value(tag=tag, simple_value=value) for tag, value in row.items() if not math.isnan(value)]
+        self._add(Event(step=env_steps, summary=Summary(value=values), wall_time=time.time()))
+
+    def write_text(self, tag: str, text: str, env_steps: int) -> None:
+        """Adds a text, shown in TensorBoard's text tab."""
+        metadata = SummaryMetadata(plugin_data=SummaryMetadata.PluginData(plugin_name="text"))
+        tensor = TensorProto(dtype="DT_STRING", string_val=[text.encode()])
+        value = Summary.Value(tag=tag, metadata=metadata, tensor=tensor)
+        self._add(Event(step=env_steps, summary=Summary(value=[value]), wall_time=time.time()))
+
+    def _add(self, event: Event) -> None:
+        try:
+            if time.monotonic() > self._failed_at + _RETRY_SECONDS and shutil.disk_usage(self._folder).free > _ROOM:
+                self._writer = EventFileWriter(str(self._folder), flush_secs=_FLUSH_SECONDS)
+                self._failed_at = math.inf
+            self._writer.add_event(event)
+        except OSError:
+            self._failed_at = time.monotonic() if math.isinf(self._failed_at) else self._failed_at
+            raise
+
+    def flush(self) -> None:
+        """Puts everything on disk."""
+        self._writer.flush()
+
+    def close(self) -> None:
+        """Flushes and closes the file."""
+        self._writer.close()
 
 
 def layout(names: Iterable[str]) -> Summary.Value:
