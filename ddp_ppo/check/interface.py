@@ -18,10 +18,12 @@ import numpy as np
 from ddp_ppo.check.trial import Report, StageError, Trial, call, random_actions
 from ddp_ppo.envs.spaces import NUMBERS, action_decoder
 from ddp_ppo.protocols import EnvSpec
+from ddp_ppo.text import and_more
 
 _STEPS = 1000
 _SECONDS = 1.0
 _NUM_ENVS = 3
+_MAX_FAULTS = 3  # of the actions' limits
 
 
 def check_interface(trial: Trial, report: Report) -> None:
@@ -51,7 +53,8 @@ def bounds_faults(env: EnvSpec) -> list[str]:
             faults.append(f"limits of action {index} are both {low:g}")
         elif not np.isfinite((low, high)).all():
             faults.append(f"limits of action {index} are not finite: low {low:g}, high {high:g}; nothing bounds it")
-    return faults[:3] + ([f"and {len(faults) - 3} more actions likewise"] if len(faults) > 3 else [])
+    more = and_more(faults, _MAX_FAULTS)
+    return faults[:_MAX_FAULTS] + ([f"{more} actions likewise"] if more else [])
 
 
 def _check_gymnasium(env: Any, trial: Trial, report: Report) -> None:

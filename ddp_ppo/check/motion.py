@@ -17,6 +17,7 @@ from ddp_ppo.check.episodes import episode_lengths
 from ddp_ppo.check.trial import Report, Trajectory, Trial, record, repeat, reset, spread
 from ddp_ppo.envs.columns import Column
 from ddp_ppo.protocols import BatchEnv, EnvSpec, FloatArray
+from ddp_ppo.text import listed
 
 _NUM_ENVS = 4
 _NUM_STARTS = 8  # first observations to see the spread of
@@ -98,17 +99,17 @@ def check_small_actions(trial: Trial, report: Report) -> None:
     ]
     names = [action.name for action in trial.interface.action]
     idle = [names[i] for i, effect in enumerate(effects) if effect.word == _NOTHING]
-    listed = ", ".join(idle[:_MAX_NAMED])
+    named = listed(idle, _MAX_NAMED)
     if idle and not env.action.has_alternatives:
-        report.faults.append(f"no effect within {_PULSE_STEPS} steps, not even at its limit: {listed}")
+        report.faults.append(f"no effect within {_PULSE_STEPS} steps, not even at its limit: {named}")
     elif idle and len(idle) == len(effects) - 1:
         report.faults.append(f"all choices do the same for {_PULSE_STEPS} steps: the action is ignored")
     elif idle:
-        report.notes.append(f"the same as {names[0]} from the start: {listed}")
+        report.notes.append(f"the same as {names[0]} from the start: {named}")
     saturated = [f"{names[i]} {effect.value}" for i, effect in enumerate(effects) if effect.is_full]
     if saturated:
-        listed = ", ".join(saturated[:_MAX_NAMED])
-        report.notes.append(f"a small action does what the largest does, most of the range is without effect: {listed}")
+        named = listed(saturated, _MAX_NAMED)
+        report.notes.append(f"a small action does what the largest does, most of the range is without effect: {named}")
 
 
 def _shares(changes: FloatArray) -> FloatArray:

@@ -41,6 +41,7 @@ from ddp_ppo.runs.model import load_model as read_model
 from ddp_ppo.sampling.actor_pool import ActorError
 from ddp_ppo.sampling.drive import Player
 from ddp_ppo.sampling.finite import NonFiniteError
+from ddp_ppo.text import duration
 from ddp_ppo.training.plan import prepare
 from ddp_ppo.training.sync import ConsistencyError
 from ddp_ppo.training.trainer import train
@@ -223,10 +224,4 @@ def check_throughput(trial: Trial, report: Report) -> None:
     report.figures["round"] = f"{1000 * sample:.0f} ms sampling, {1000 * update:.0f} ms training"
     learners = trial.plan.topology.num_learners
     seconds = trial.plan.num_rounds * config.transitions_per_round(learners) / (speed * learners)
-    report.figures["whole run"] = f"{config.total_env_steps:,} steps in about {_duration(seconds)}, evaluation aside"
-
-
-def _duration(seconds: float) -> str:
-    if seconds < 120:
-        return f"{seconds:.0f} s"
-    return f"{seconds / 60:.0f} min" if seconds < 7200 else f"{seconds / 3600:.1f} h"
+    report.figures["whole run"] = f"{config.total_env_steps:,} steps in about {duration(seconds)}, evaluation aside"

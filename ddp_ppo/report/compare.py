@@ -34,7 +34,6 @@ from ddp_ppo.report.groups import (
     verdict,
 )
 from ddp_ppo.report.page import charts_html, heading, page, table
-from ddp_ppo.report.report import duration
 from ddp_ppo.report.run_charts import SCORE, VALUE_LOSS
 from ddp_ppo.runs.reading import Run
 
@@ -242,7 +241,7 @@ def _standing_table(comparison: Comparison) -> tuple[Sequence[str], Sequence[Seq
             "-" if math.isnan(one.low) else f"{number(one.low)} .. {number(one.high)}",
             "-" if one is comparison.standings[0] else f"{one.improvement:.2f}",
             "-" if one is comparison.standings[0] else f"{one.chance:.3f}",
-            duration(one.seconds),
+            text.duration(one.seconds),
         )
         for one in comparison.standings
     ]
@@ -267,6 +266,5 @@ def _parting_words(parting: Parting) -> str:
     runs = f"{parting.first.path.name} and {parting.second.path.name}"
     if parting.round is None:
         return f"{runs} are equal in all {parting.num_rounds:,} common rounds"
-    named = ", ".join(f"{name} {a:.7g} / {b:.7g}" for name, a, b in parting.metrics[:_MOST_METRICS])
-    more = len(parting.metrics) - _MOST_METRICS
-    return f"{runs} part in round {parting.round}: {named}" + (f" and {more} more" if more > 0 else "")
+    named = text.listed([f"{name} {a:.7g} / {b:.7g}" for name, a, b in parting.metrics], _MOST_METRICS)
+    return f"{runs} part in round {parting.round}: {named}"

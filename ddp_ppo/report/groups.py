@@ -27,6 +27,7 @@ from ddp_ppo.maths.statistics import (
 from ddp_ppo.report.charts import Series, number
 from ddp_ppo.report.run_charts import SCORE
 from ddp_ppo.runs.reading import Run
+from ddp_ppo.text import listed
 
 SB3 = "sb3"  # the setting `learner` of a run that sb3_run has trained
 TRAINING_SCORE = "rollout/episode_return_mean"
@@ -168,9 +169,7 @@ def held_back(runs: Sequence[Run], metric: str) -> Iterator[str]:
 
 
 def _named(runs: Sequence[Run]) -> str:
-    names = [run.path.name for run in runs]
-    more = f" and {len(names) - _MOST_NAMED} more" if len(names) > _MOST_NAMED else ""
-    return ", ".join(names[:_MOST_NAMED]) + more
+    return listed([run.path.name for run in runs], _MOST_NAMED)
 
 
 def training_seconds(run: Run) -> list[float]:

