@@ -135,6 +135,8 @@ def _parser() -> argparse.ArgumentParser:
     replay.set_defaults(run=commands.show_replay)
     settings = subparsers.add_parser("settings", help="list every setting as a Markdown table")
     settings.set_defaults(run=commands.show_settings)
+    metrics = subparsers.add_parser("metrics", help="list every metric as Markdown tables")
+    metrics.set_defaults(run=commands.show_metrics)
     return parser
 
 

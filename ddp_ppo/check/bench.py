@@ -16,6 +16,7 @@ from dataclasses import dataclass, replace
 
 from ddp_ppo.config.settings import Config
 from ddp_ppo.runs.console import Console
+from ddp_ppo.runs.metric_table import STEPS_PER_SECOND, seconds_of
 from ddp_ppo.text import entry
 from ddp_ppo.training.trainer import train
 
@@ -78,7 +79,7 @@ def measure(config: Config, candidate: Candidate, environ: Mapping[str, str], fo
         rows = list(csv.DictReader(file))[_WARM_UP_ROUNDS:-1]
     medians = [
         statistics.median(float(row[name]) for row in rows)
-        for name in ("time/steps_per_second", "time/sample_seconds", "time/train_seconds")
+        for name in (STEPS_PER_SECOND, seconds_of("sample"), seconds_of("train"))
     ]
     return replace(candidate, steps_per_second=medians[0], sample_seconds=medians[1], train_seconds=medians[2])
 

@@ -36,6 +36,7 @@ from ddp_ppo.maths.seeding import seed_global_generators
 from ddp_ppo.protocols import FloatArray
 from ddp_ppo.runs.checkpoint import find_checkpoint, load_model, save_checkpoint
 from ddp_ppo.runs.console import Console
+from ddp_ppo.runs.metric_table import GRADIENT_STEPS, METRICS, MetricTable, seconds_of
 from ddp_ppo.runs.model import Model, acting_policy
 from ddp_ppo.runs.model import load_model as read_model
 from ddp_ppo.sampling.actor_pool import ActorError
@@ -51,13 +52,6 @@ _SMALLEST_CHANGE = 1e-8  # of a parameter in two rounds; Adam moves each by abou
 _REPLAY_STEPS = 200
 _REPLAY_SEED = 5
 _LONGEST_BENCH_SECONDS = 30.0
-# Of a round's metrics these are always there, and so is all that a learner measures, but for what may not exist.
-_REQUIRED = (
-    *("round", "env_steps", "buffer_size", "rollout/episodes", "train/learning_rate", "train/gradient_steps"),
-    *(f"time/{name}" for name in ("steps_per_second", "sample_seconds", "train_seconds", "round_seconds")),
-)
-_MAY_BE_EMPTY = ("train/action_std", "train/explained_variance")  # discrete actions; returns that are all equal
-_SHOWN = ("policy_loss", "value_loss", "loss", "entropy", "approx_kl", "grad_norm")
 
 
 def _one_learner(config: Config) -> Config:
@@ -99,9 +93,12 @@ def check_training(trial: Trial, report: Report) -> None:
         raise KeyboardInterrupt
     rows = _metrics(trial)
     report.figures["rounds"] = f"{len(rows)} of {config.transitions_per_round(1):,} transitions"
-    report.faults += [fault for row in rows for fault in row_faults(row)]
-    for name in (f"train/{name}" for name in _SHOWN if f"train/{name}" in rows[0]):
-        report.figures[name] = " -> ".join(f"{row[name]:.4g}" for row in rows[-2:])
+    learner_rows = trial.plan.kind.metrics
+    report.faults += [fault for row in rows for fault in row_faults(row, learner_rows)]
+    for one in learner_rows:
+        values = [row.get(one.name, math.nan) for row in rows[-2:]]
+        if one.question == "health" and any(map(math.isfinite, values)):
+            report.figures[one.name] = " -> ".join(f"{value:.4g}" for value in values)
     _, content, _ = find_checkpoint(_run_folder(trial))
     trained = content["ranks"][0]["learner"][trial.plan.kind.trained]
     start = prepare(config, environ=trial.environ).starting_point().parameters
@@ -120,13 +117,15 @@ def _metrics(trial: Trial) -> list[dict[str, float]]:
         return [{name: float(cell or "nan") for name, cell in row.items()} for row in csv.DictReader(file)]
 
 
-def row_faults(row: Mapping[str, float]) -> list[str]:
-    """Metrics of a round that are missing, empty or not finite."""
-    has_trained = row.get("train/gradient_steps", 0) > 0
-    measured = {name for name in row if has_trained and name.startswith("train/")} - {*_MAY_BE_EMPTY}
-    wanted = {*_REQUIRED, *measured}
-    bad = [name for name in wanted if not math.isfinite(row.get(name, math.nan))]
-    bad += [name for name, value in row.items() if math.isinf(value) and name not in wanted]
+def row_faults(row: Mapping[str, float], learner_rows: MetricTable) -> list[str]:
+    """Metrics of a round that are missing, empty or not finite; the learner's only where it has trained."""
+    has_trained = row.get(GRADIENT_STEPS, 0) > 0
+    listed = [*METRICS, *(learner_rows if has_trained else ())]
+    may_be_empty = {one.name for one in listed if one.can_be_empty}
+    measured = {name for name in row if has_trained and name.startswith("train/")}
+    wanted = {one.name for one in listed if not one.is_prefix} | measured
+    bad = [name for name in wanted - may_be_empty if not math.isfinite(row.get(name, math.nan))]
+    bad += [name for name, value in row.items() if math.isinf(value) and name not in bad]
     return [f"round {row.get('round', 0):.0f}: no finite value of {name}" for name in sorted(bad)]
 
 
@@ -212,10 +211,10 @@ def check_export(trial: Trial, report: Report) -> None:
 def check_throughput(trial: Trial, report: Report) -> None:
     """Steps per second of a few more rounds, or the second round's where they are slow; what the run takes here."""
     config, last = trial.plan.config, _metrics(trial)[-1]
-    sample, update = last["time/sample_seconds"], last["time/train_seconds"]
-    own_seconds = last["time/round_seconds"] - last["time/record_seconds"]  # without the evaluation
+    sample, update = last[seconds_of("sample")], last[seconds_of("train")]
+    own_seconds = last[seconds_of("round")] - last[seconds_of("record")]  # without the evaluation
     speed = config.transitions_per_round(1) / own_seconds
-    if _num_rounds(config) == 2 and bench.NUM_ROUNDS * last["time/round_seconds"] < _LONGEST_BENCH_SECONDS:
+    if _num_rounds(config) == 2 and bench.NUM_ROUNDS * last[seconds_of("round")] < _LONGEST_BENCH_SECONDS:
         one = _one_learner(config)
         own = bench.Candidate(one.num_actors, one.envs_per_actor, one.rollout_length)
         measured = bench.measure(one, own, trial.environ, str(trial.folder))

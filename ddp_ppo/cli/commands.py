@@ -165,6 +165,15 @@ def show_settings(options: argparse.Namespace) -> int:
     return 0
 
 
+def show_metrics(options: argparse.Namespace) -> int:
+    """Lists every metric."""
+    from ddp_ppo.learners.registry import LEARNERS
+    from ddp_ppo.runs.metric_page import metrics_reference
+
+    print(metrics_reference({name: kind.metrics for name, kind in LEARNERS.items()}), end="")
+    return 0
+
+
 def run_training(options: argparse.Namespace) -> int:
     """Trains a configuration, with --nproc as torchrun."""
     if options.nproc is not None:

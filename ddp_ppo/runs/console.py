@@ -11,10 +11,10 @@ import sys
 from collections.abc import Mapping
 from typing import TextIO
 
+from ddp_ppo.runs.metric_table import SCORE, STEPS_PER_SECOND, MetricTable, seconds_of
 from ddp_ppo.text import duration
 
 _GONE = (errno.EPIPE, errno.EIO, errno.EBADF)  # the reader, the terminal, the stream
-_HEALTH = {"kl": "train/approx_kl", "loss": "train/loss"}  # what the console shows of a learner that reports it
 
 
 class Console:
@@ -88,18 +88,21 @@ def _discard(stream: TextIO, *, is_gone: bool) -> None:
     os.close(kept)
 
 
-def progress_line(row: Mapping[str, float], *, num_rounds: int, recent_return: float, seconds_left: float) -> str:
+def progress_line(
+    row: Mapping[str, float], table: MetricTable, *, num_rounds: int, recent_return: float, seconds_left: float
+) -> str:
     """What one round has to say on the console; recent_return is that of the last episodes that ended."""
-    count, total = f"{int(row['round'])}/{num_rounds}", row["time/round_seconds"] or 1.0
+    count, total = f"{int(row['round'])}/{num_rounds}", row[seconds_of("round")] or 1.0
     parts = [f"round {count:{2 * len(str(num_rounds)) + 1}}", f"{_steps(row['env_steps']):>4} steps"]
     if not math.isnan(recent_return):
         parts.append(f"return {recent_return:6.1f}")
-    parts += [f"{name} {row[tag]:.4f}" for name, tag in _HEALTH.items() if not math.isnan(row.get(tag, math.nan))]
-    parts.append(f"{row['time/steps_per_second']:6,.0f} steps/s")
-    parts.append(" ".join(f"{name} {row[f'time/{name}_seconds'] / total:3.0%}" for name in ("sample", "train")))
+    shown = {one.console: row.get(one.name, math.nan) for one in table if one.console}
+    parts += [f"{word} {value:.4f}" for word, value in shown.items() if not math.isnan(value)]
+    parts.append(f"{row[STEPS_PER_SECOND]:6,.0f} steps/s")
+    parts.append(" ".join(f"{name} {row[seconds_of(name)] / total:3.0%}" for name in ("sample", "train")))
     parts.append(f"{duration(round(seconds_left))} left")
-    if not math.isnan(row["eval/return_mean"]):
-        parts.append(f"eval {row['eval/return_mean']:.1f}")
+    if not math.isnan(row[SCORE]):
+        parts.append(f"eval {row[SCORE]:.1f}")
     return " | ".join(parts)
 
 

@@ -25,6 +25,9 @@ class CsvLog:
 
     A metric has a column from the first row that names it, behind the columns that are there; the earlier rows get an
     empty cell. For that a new file takes the place of the old one, so a reader never finds half of it.
+
+    Attributes:
+        reported: names of the metrics that have a value in the rows that a resumed run keeps.
     """
 
     def __init__(self, path: Path, *, after_round: int) -> None:
@@ -36,6 +39,7 @@ class CsvLog:
         path.parent.mkdir(parents=True, exist_ok=True)
         self._path = path
         self._columns, rows = _rows_until(path, after_round) if after_round and path.exists() else ([], [])
+        self.reported = {name for name, *cells in zip(self._columns, *rows, strict=True) if any(cells)}
         self._waiting: list[Mapping[str, float]] = []  # rows that have not become text yet
         self._pending = b""  # text that a full disk has not taken yet
         self._opened = ExitStack()

@@ -11,7 +11,7 @@ import math
 import re
 import shutil
 import time
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -22,44 +22,12 @@ from tensorboard.plugins.custom_scalar.layout_pb2 import Category, Chart, Layout
 from tensorboard.plugins.hparams.plugin_data_pb2 import HParamsPluginData, SessionStartInfo
 from tensorboard.summary.writer.event_file_writer import EventFileWriter
 
-STAGES = {  # of a round, in the names of time/*_seconds; idle time is a part of sampling
-    "sample": "sampling",
-    "annotate": "values and advantages",
-    "transfer": "moving to the device",
-    "train": "gradient steps",
-    "sync": "between learners",
-    "record": "evaluation and files",
-}
+from ddp_ppo.runs.metric_table import QUESTIONS, Metric, MetricTable, charts
+
 _FLUSH_SECONDS = 5
 _RETRY_SECONDS = 1.0
 _ROOM = 2**16  # bytes that a disk must have free again before a new event file is tried
 _FILES = frozenset({"output_dir", "run_name", "metrics_path", "resume"})  # differ without a difference
-# Question -> chart -> the scalars in it, as regular expressions of their whole names.
-QUESTIONS: Mapping[str, Mapping[str, tuple[str, ...]]] = {
-    "Does it learn?": {
-        "Return of evaluations": ("eval/return_mean",),
-        "Return of training episodes": ("rollout/episode_return_mean",),
-        "Parts of the reward": ("reward/.*",),
-        "Length of training episodes": ("rollout/episode_length_mean",),
-        "Share of episodes that the task itself ended": ("rollout/terminated_fraction",),
-    },
-    "Is it healthy?": {
-        "KL divergence of a round": ("train/approx_kl",),
-        "Share of samples outside the clip range": ("train/clip_fraction",),
-        "Explained variance of the critic": ("train/explained_variance",),
-        "Loss of the learner": ("train/loss",),
-        "Value loss": ("train/value_loss",),
-        "TD error": ("train/td_error",),
-        "Entropy": ("train/entropy",),
-        "Gradient norm before clipping": ("train/grad_norm",),
-        "Learning rate": ("train/learning_rate",),
-    },
-    "Where does time go?": {
-        "Steps per second": ("time/steps_per_second",),
-        **{f"{words.capitalize()}, seconds of a round": (f"time/{name}_seconds",) for name, words in STAGES.items()},
-        "Waiting for the slowest actor, seconds of a round": ("time/idle_seconds",),
-    },
-}
 
 
 class TensorBoardLog:
@@ -68,31 +36,53 @@ class TensorBoardLog:
     A writer that has met an error, such as a full disk, takes nothing any more; a new one follows when there is room.
     """
 
-    def __init__(self, folder: Path, *, after_step: int, settings: Mapping[str, Any]) -> None:
+    def __init__(
+        self,
+        folder: Path,
+        table: MetricTable,
+        *,
+        after_step: int = 0,
+        settings: Mapping[str, Any],
+        reported: Iterable[str] = (),
+    ) -> None:
+        """Begins a file of events.
+
+        Args:
+            table: what the metrics are, for the page of charts.
+            after_step: environment steps of the checkpoint that a resumed run goes on from.
+            settings: of the run.
+            reported: names of the metrics that a resumed run has points of.
+        """
         self._folder = folder
+        self._table = table
         self._writer = EventFileWriter(str(folder), flush_secs=_FLUSH_SECONDS)
         self._failed_at = math.inf  # when the writer last did; infinite as long as it works
         if after_step:
             self._writer.add_event(Event(step=after_step + 1, file_version="brain.Event:2", wall_time=time.time()))
             start = SessionLog(status=SessionLog.START)
             self._writer.add_event(Event(step=after_step + 1, session_log=start, wall_time=time.time()))
-        self._pages = [session_start(settings)]  # written with the first row, which tells what there is to show
+        self._names: set[str] = set()  # of the metrics that the page has charts for
+        self._reported = {*reported}
+        self._start = [session_start(settings)]  # written with the first row
 
     def write(self, row: Mapping[str, float], env_steps: int) -> None:
         """Adds one point for every scalar that has something to report."""
-        if self._pages:
-            pages = Summary(value=[layout(row), *self._pages])
-            self._add(Event(step=env_steps, summary=pages, wall_time=time.time()))
-            self._pages = []
-        values = [Summary.Value(tag=tag, simple_value=value) for tag, value in row.items() if not math.isnan(value)]
-        self._add(Event(step=env_steps, summary=Summary(value=values), wall_time=time.time()))
+        values = {tag: value for tag, value in row.items() if not math.isnan(value)}
+        self._reported |= values.keys()
+        if self._reported != self._names:  # of several pages TensorBoard shows the last one
+            names = {*self._reported}
+            self._add_values(env_steps, [layout(self._table, names), *self._start])
+            self._names, self._start = names, []
+        self._add_values(env_steps, [Summary.Value(tag=tag, simple_value=value) for tag, value in values.items()])
 
     def write_text(self, tag: str, text: str, env_steps: int) -> None:
         """Adds a text, shown in TensorBoard's text tab."""
         metadata = SummaryMetadata(plugin_data=SummaryMetadata.PluginData(plugin_name="text"))
         tensor = TensorProto(dtype="DT_STRING", string_val=[text.encode()])
-        value = Summary.Value(tag=tag, metadata=metadata, tensor=tensor)
-        self._add(Event(step=env_steps, summary=Summary(value=[value]), wall_time=time.time()))
+        self._add_values(env_steps, [Summary.Value(tag=tag, metadata=metadata, tensor=tensor)])
+
+    def _add_values(self, env_steps: int, values: Sequence[Summary.Value]) -> None:
+        self._add(Event(step=env_steps, summary=Summary(value=values), wall_time=time.time()))
 
     def _add(self, event: Event) -> None:
         try:
@@ -113,23 +103,27 @@ class TensorBoardLog:
         self._writer.close()
 
 
-def layout(names: Iterable[str]) -> Summary.Value:
+def layout(table: MetricTable, names: Iterable[str]) -> Summary.Value:
     """The page of the three questions, with those charts for which a run has scalars of these names."""
-    known = [*names]
-
-    def has_any(tags: tuple[str, ...]) -> bool:
-        return any(re.fullmatch(tag, name) for tag in tags for name in known)
-
     categories = [
-        Category(title=question, chart=[_chart(title, tags) for title, tags in charts.items() if has_any(tags)])
-        for question, charts in QUESTIONS.items()
+        Category(title=words, chart=[_chart(table, title, rows) for title, rows in charts(table, key, names).items()])
+        for key, words in QUESTIONS.items()
     ]
     tensor = TensorProto(dtype="DT_STRING", string_val=[Layout(category=categories).SerializeToString()])
     return _value("custom_scalars__config__", "custom_scalars", tensor=tensor)
 
 
-def _chart(title: str, tags: tuple[str, ...]) -> Chart:
-    return Chart(title=title, multiline=MultilineChartContent(tag=[f"{tag}$" for tag in tags]))
+def _chart(table: MetricTable, title: str, rows: Iterable[tuple[Metric, str]]) -> Chart:
+    tags = dict.fromkeys(_pattern(table, row) for row, _ in rows)
+    return Chart(title=title, multiline=MultilineChartContent(tag=tags))
+
+
+def _pattern(table: MetricTable, row: Metric) -> str:
+    """The names of a row as a regular expression, without those that a row with a longer beginning takes."""
+    if not row.is_prefix:
+        return f"{re.escape(row.name)}$"
+    others = [other.name.removeprefix(row.name) for other in table if other.name.startswith(row.name)]
+    return re.escape(row.name) + "".join(f"(?!{re.escape(name)})" for name in others if name) + ".+$"
 
 
 def session_start(settings: Mapping[str, Any]) -> Summary.Value:

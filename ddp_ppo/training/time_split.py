@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
+from ddp_ppo.runs.metric_table import ELAPSED_SECONDS, STEPS_PER_SECOND, seconds_of
+
 
 def with_time_split(
     row: Mapping[str, float], seconds: Mapping[str, float], *, num_steps: int, elapsed_seconds: float
@@ -15,7 +17,7 @@ def with_time_split(
         seconds: sample (with annotate), annotate, train (with transfer), sync, record, and the round in all.
         num_steps: environment steps of all learners.
     """
-    transfer = row["time/transfer_seconds"]
+    transfer = row[seconds_of("transfer")]
     split = {
         "sample": max(0.0, seconds["sample"] - seconds["annotate"]),  # with overlap most of it passes unseen
         "annotate": seconds["annotate"],
@@ -23,12 +25,12 @@ def with_time_split(
         "train": seconds["train"] - transfer,
         "sync": seconds["sync"],
         "record": seconds["record"],
-        "idle": row["time/idle_seconds"],
+        "idle": row[seconds_of("idle")],
         "round": seconds["round"],
     }
     times = {
-        "time/steps_per_second": num_steps / seconds["round"],
-        "time/elapsed_seconds": elapsed_seconds,
-        **{f"time/{name}_seconds": value for name, value in split.items()},
+        STEPS_PER_SECOND: num_steps / seconds["round"],
+        ELAPSED_SECONDS: elapsed_seconds,
+        **{seconds_of(name): value for name, value in split.items()},
     }
     return {name: value for name, value in row.items() if name not in times} | times

@@ -9,6 +9,7 @@ import tempfile
 import unittest
 
 from ddp_ppo.runs.console import Console, progress_line
+from ddp_ppo.runs.metric_table import Metric
 
 NAN = math.nan
 
@@ -97,6 +98,7 @@ class ConsoleTest(unittest.TestCase):
 
 
 class ProgressLineTest(unittest.TestCase):
+    TABLE = (Metric(name="train/approx_kl", console="kl"), Metric(name="train/loss", console="loss"))
     ROW = dict(  # noqa: RUF012 - never written to
         round=7.0,
         env_steps=448.0,
@@ -107,7 +109,7 @@ class ProgressLineTest(unittest.TestCase):
 
     def line(self, *, recent_return=NAN, seconds_left=75.0, **values):
         changed = {**self.ROW, **values}
-        return progress_line(changed, num_rounds=20, recent_return=recent_return, seconds_left=seconds_left)
+        return progress_line(changed, self.TABLE, num_rounds=20, recent_return=recent_return, seconds_left=seconds_left)
 
     def test_line_says_where_the_run_is(self):
         expected = "round 7/20  |  448 steps | kl 0.0123 | 12,346 steps/s | sample 50% train 40% | 1 min 15 s left"

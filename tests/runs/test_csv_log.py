@@ -157,6 +157,13 @@ class LateColumnTest(LogTestCase):
         expected = "round,env_steps,train/value_loss,reward/goal\n1,64,0.1,\n2,128,0.1,\n3,192,0.1,\n4,256,0.1,\n"
         self.assertEqual(self.path.read_text(), expected)
 
+    def test_a_resumed_run_knows_what_it_has_reported(self):
+        self.log_late(never=NAN)
+        for after_round, expected in ((3, {"reward/goal"}), (2, set()), (0, set())):
+            log = CsvLog(self.path, after_round=after_round)
+            log.close()
+            self.assertEqual(log.reported - {"round", "env_steps", "train/value_loss"}, expected)
+
     def test_a_run_that_is_killed_in_between_leaves_a_file_that_it_can_go_on_from(self):
         before, wide = (
             "round,env_steps,train/value_loss\n1,64,0.1\n",

@@ -1,5 +1,6 @@
 """What TensorBoard shows, read back by its own reader, and looked at in a browser where there is one."""
 
+import json
 import logging
 import math
 import re
@@ -10,18 +11,25 @@ import unittest
 from pathlib import Path
 
 import numpy as np
+from tensorboard.backend.event_processing.data_provider import MultiplexerDataProvider
 from tensorboard.backend.event_processing.event_accumulator import EventAccumulator
+from tensorboard.backend.event_processing.plugin_event_multiplexer import EventMultiplexer
+from tensorboard.context import RequestContext
+from tensorboard.plugins.base_plugin import TBContext
+from tensorboard.plugins.custom_scalar.custom_scalars_plugin import CustomScalarsPlugin
 from tensorboard.plugins.custom_scalar.layout_pb2 import Layout
 from tensorboard.plugins.hparams.plugin_data_pb2 import HParamsPluginData
 
 from ddp_ppo.runs.csv_log import CsvLog
-from ddp_ppo.runs.tensorboard import QUESTIONS, TensorBoardLog
+from ddp_ppo.runs.metric_table import METRICS, Metric
+from ddp_ppo.runs.tensorboard import TensorBoardLog
 from tests.support.browser import BROWSER, Browser, wait_until
 from tests.support.process import TINY, FolderTestCase, read_csv
 
 logging.getLogger("tensorboard").setLevel(logging.ERROR)  # it warns of every resume that it finds
 
 NAN = math.nan
+TERMS = "Terms of the reward, mean of a step"
 LAYOUT, SETTINGS = "custom_scalars__config__", "_hparams_/session_start_info"
 # A page with the documents of its components: the texts in it, and how many curves have a length.
 TEXTS = """(function texts(root) {
@@ -43,9 +51,8 @@ class TensorBoardTest(unittest.TestCase):
         self.folder = Path(self.enterContext(tempfile.TemporaryDirectory()))
 
     def write(self, rows, *, after_step=0):
-        log = TensorBoardLog(
-            self.folder / "tensorboard", after_step=after_step, settings={"seed": 1, "gamma": 0.99, "env_id": "A"}
-        )
+        settings = {"seed": 1, "gamma": 0.99, "env_id": "A"}
+        log = TensorBoardLog(self.folder / "tensorboard", METRICS, after_step=after_step, settings=settings)
         for values in rows:
             log.write(values, int(values["env_steps"]))
         log.close()
@@ -85,11 +92,53 @@ class TensorBoardTest(unittest.TestCase):
             self.assertEqual(steps, sorted(set(steps)), tag)
 
     def test_text_can_be_read(self):
-        log = TensorBoardLog(self.folder / "tensorboard", after_step=0, settings={})
+        log = TensorBoardLog(self.folder / "tensorboard", METRICS, settings={})
         log.write_text("config", "seed: 1 ö", 0)
         log.close()
         (event,) = self.read().Tensors("config")
         self.assertEqual(event.tensor_proto.string_val[0].decode(), "seed: 1 ö")
+
+
+class LateMetricTest(unittest.TestCase):
+    def shown(self, rows, table=METRICS, **options):
+        """{question: {chart: its expressions}} of the page that TensorBoard itself shows after these rows."""
+        with tempfile.TemporaryDirectory() as folder:
+            log = TensorBoardLog(Path(folder) / "run", table, settings={}, **options)
+            for values in rows:
+                log.write(values, int(values["env_steps"]))
+            log.close()
+            multiplexer = EventMultiplexer().AddRunsFromDirectory(folder)
+            multiplexer.Reload()
+        context = TBContext(data_provider=MultiplexerDataProvider(multiplexer, folder))
+        page = CustomScalarsPlugin(context).layout_impl(RequestContext(), "")
+        return {
+            category["title"]: {chart["title"]: chart["multiline"]["tag"] for chart in category.get("chart", [])}
+            for category in json.loads(page)["category"]
+        }
+
+    def test_a_metric_that_is_first_reported_later_gets_its_chart(self):
+        self.assertEqual(self.shown([row(1)])["Does it learn?"], {})
+        shown = self.shown([row(1), row(2, **{"reward/goal": 1.0}), row(3, **{"rollout/terminated_fraction": 0.5})])
+        self.assertEqual(list(shown["Does it learn?"]), [TERMS, "Terminated episodes"])
+
+    def test_a_chart_comes_with_the_first_value(self):
+        shown = self.shown([row(1, **{"rollout/terminated_fraction": NAN}), row(2, **{"reward/goal": 1.0})])
+        self.assertEqual(list(shown["Does it learn?"]), [TERMS])
+
+    def test_what_a_resumed_run_has_reported_keeps_its_chart(self):
+        shown = self.shown([row(1)], after_step=64, reported=["eval/return_mean"])
+        self.assertEqual(list(shown["Does it learn?"]), ["Return"])
+
+    def test_a_learner_s_rows_have_their_charts(self):
+        table = (*METRICS, Metric(name="train/own", question="health", title="Own"))
+        shown = self.shown([row(1, **{"train/own": 1.0, "train/unlisted": 1.0})], table)
+        self.assertEqual(shown["Is it healthy?"], {"Own": ["train/own$"]})
+
+    def test_returns_of_tasks_are_not_drawn_among_the_terms_of_the_reward(self):
+        names = ("reward/forward", "reward/ctrl", "reward/episode_return/A-v0", "reward/episode_return/B-v0")
+        charts = self.shown([row(1, **dict.fromkeys(names, 1.0))])["Does it learn?"]
+        matching = {title: [name for name in names if re.match(tag, name)] for title, (tag,) in charts.items()}
+        self.assertEqual(matching, {TERMS: list(names[:2]), "Return of each task": list(names[2:])})
 
 
 class PagesTestCase(FolderTestCase):
@@ -104,7 +153,7 @@ class PagesTestCase(FolderTestCase):
 
     def charts(self):
         """{question: {chart: [names that its expressions match]}} of the page that the run has written."""
-        (event,) = self.events.Tensors(LAYOUT)
+        event = self.events.Tensors(LAYOUT)[-1]
         layout = Layout.FromString(event.tensor_proto.string_val[0])
         shown = self.events.Tags()["scalars"]
         return {
@@ -124,12 +173,11 @@ class PagesTest(PagesTestCase):
             with self.subTest(question):
                 self.assertGreaterEqual(len(found), 3)
                 self.assertTrue(all(found.values()))
-        self.assertEqual(charts["Does it learn?"]["Return of evaluations"], ["eval/return_mean"])
+        self.assertEqual(charts["Does it learn?"]["Return"], ["rollout/episode_return_mean", "eval/return_mean"])
         self.assertEqual(charts["Where does time go?"]["Gradient steps, seconds of a round"], ["time/train_seconds"])
 
     def test_what_a_run_does_not_have_is_no_empty_chart(self):
-        self.assertIn("Parts of the reward", QUESTIONS["Does it learn?"])
-        self.assertNotIn("Parts of the reward", self.charts()["Does it learn?"])  # CartPole's reward has none
+        self.assertNotIn(TERMS, self.charts()["Does it learn?"])  # CartPole's reward has none
 
     def test_every_setting_that_tells_runs_apart_is_a_column(self):
         content = self.events.SummaryMetadata(SETTINGS).plugin_data.content
@@ -142,7 +190,7 @@ class PagesTest(PagesTestCase):
         self.assertNotIn("run_name", found)
 
     def test_the_page_comes_with_the_first_row_so_that_a_live_run_has_it(self):
-        (event,) = self.events.Tensors(LAYOUT)
+        event = self.events.Tensors(LAYOUT)[0]
         self.assertEqual(event.step, int(read_csv(self.home / "metrics.csv")[0]["env_steps"]))
 
 

@@ -29,6 +29,7 @@ from ddp_ppo.sampling.actor_pool import ActorPool
 
 class DiscoKind:
     trained = "agent"
+    metrics = DiscoLearner.metrics
     annotate = "ddp_ppo.learners.disco.annotate:annotate_disco"
     assistant = ""
     rollout_fields = staticmethod(DiscoLearner.rollout_fields)

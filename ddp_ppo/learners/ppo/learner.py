@@ -22,6 +22,7 @@ from ddp_ppo.config.settings import Config
 from ddp_ppo.learners.adam_state import AdamState
 from ddp_ppo.learners.ppo.loss import Batch, sample_losses
 from ddp_ppo.learners.ppo.loss_settings import loss_settings
+from ddp_ppo.learners.ppo.metrics import PPO_METRICS
 from ddp_ppo.learners.ppo.updates.critic_worker import Team
 from ddp_ppo.learners.ppo.updates.cuda_graphs import captured_on
 from ddp_ppo.learners.ppo.updates.numpy_epoch import Trained
@@ -58,6 +59,8 @@ NO_TEAM = Team()
 
 class PPO:
     """The PPO learner of one process."""
+
+    metrics = PPO_METRICS
 
     def __init__(
         self,
