@@ -77,7 +77,8 @@ def run_module(path: Path, report_path: Path) -> None:
     """Runs one module in this process and leaves its report as JSON."""
     faulthandler.enable()
     faulthandler.dump_traceback_later(HANG_SECONDS * 0.95)  # shows where it hangs, shortly before it is killed
-    suite = unittest.defaultTestLoader.discover(str(path.parent), pattern=path.name, top_level_dir=str(ROOT))
+    name = ".".join(path.relative_to(ROOT).with_suffix("").parts)
+    suite = unittest.defaultTestLoader.loadTestsFromName(name)
     result = unittest.TextTestRunner(verbosity=2, resultclass=CountingResult).run(suite)
     faulthandler.cancel_dump_traceback_later()
     report_path.write_text(json.dumps(vars(result.report())))
@@ -153,8 +154,8 @@ def run_all(paths: list[Path], num_workers: int) -> Report:
 def named(name: str, found: list[Path]) -> list[Path]:
     """The test modules that a word means: a module's name, its path or that of a folder, with or without `tests/`."""
     word = name.strip("/").removeprefix("tests/").removesuffix(".py")
-    parts = {path: path.relative_to(TESTS).with_suffix("").parts for path in found}
-    return [path for path in found if word in (parts[path][-1], *("/".join(parts[path][:n]) for n in range(1, 9)))]
+    names = {path: str(path.relative_to(TESTS).with_suffix("")) for path in found}
+    return [path for path, name in names.items() if f"/{name}".endswith(f"/{word}") or name.startswith(f"{word}/")]
 
 
 def main() -> int:

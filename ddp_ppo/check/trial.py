@@ -1,4 +1,4 @@
-"""What the stages of `ddp-ppo check` share: what is checked, what a stage has found, and trajectories to compare.
+"""What the stages of `ddp-ppo check` share: what is checked, what a stage has found, and recordings to compare.
 
 Shapes: T steps, K environments, D observation size, A action size.
 """
@@ -22,6 +22,7 @@ from ddp_ppo.envs.columns import Interface, describe_interface
 from ddp_ppo.envs.gymnasium_env import build_env
 from ddp_ppo.errors import FAULTS, EnvError, describe_cause
 from ddp_ppo.protocols import BatchEnv, BoolArray, EnvSpec, FloatArray
+from ddp_ppo.sampling.drive import Chooser, Transition, drive
 from ddp_ppo.training.plan import Plan
 
 ROUNDING = 1e-5  # differences up to here come from the order of sums
@@ -119,7 +120,7 @@ class Recording(NamedTuple):
 
     @staticmethod
     def joined(parts: Sequence[Recording]) -> Recording:
-        """One trajectory of its parts in order."""
+        """One recording of its parts in order."""
         names = [name for name in parts[0].terms if all(name in part.terms for part in parts)]
         arrays = {
             name: np.concatenate([getattr(part, name) for part in parts])
@@ -154,12 +155,32 @@ def record(env: BatchEnv, obs: FloatArray, actions: NDArray[Any]) -> Recording:
     Raises:
         StageError: a step raised, or something is not finite.
     """
+    return record_choices(env, obs, _Given(actions), len(actions))
+
+
+class _Given:
+    """A list of actions for every environment."""
+
+    def __init__(self, actions: NDArray[Any]) -> None:
+        self._actions = iter(actions)
+
+    def choose(self, obs: FloatArray) -> NDArray[Any]:
+        """See `Chooser`."""
+        action: NDArray[Any] = next(self._actions)
+        return action
+
+    def after(self, ended: BoolArray) -> None:
+        """Nothing depends on what happened."""
+
+
+def record_choices(env: BatchEnv, obs: FloatArray, chooser: Chooser, num_steps: int) -> Recording:
+    """Steps K environments, which observe obs [K, D] now, through what somebody chooses; errors as `record`."""
     _require_finite(obs, None, "after the reset")
     seen, reached, rewards, ends, terms = [obs.copy()], [], [], [], []
-    for step, action in enumerate(actions, 1):
-        result = call(f"step {step}", env.step, action)
-        ended = result.terminated | result.truncated
-        last = np.where(ended[:, None], result.final_obs, result.obs)
+    transitions = drive(env, chooser, obs)
+    for step in range(1, num_steps + 1):
+        transition: Transition = call(f"step {step}", next, transitions)
+        result, last = transition.step, transition.reached
         _require_finite(last, result.reward, f"after step {step}")
         _require_finite(result.obs, None, f"after the reset in step {step}")
         seen.append(result.obs.copy())
@@ -192,30 +213,9 @@ def reset(env: BatchEnv, seeds: list[int]) -> FloatArray:
     return obs
 
 
-def bounds(env: EnvSpec) -> tuple[FloatArray, FloatArray]:
-    """Bounds [A] of a Box action to draw from: an infinite one is replaced by one that is 1 or 2 away."""
-    low, high = np.array(env.action_low), np.array(env.action_high)
-    low = np.where(np.isfinite(low), low, np.where(np.isfinite(high), np.minimum(high, 0), 0) - 1)
-    high = np.where(np.isfinite(high), high, np.maximum(low, 0) + 1)
-    return low.astype(np.float32), high.astype(np.float32)
-
-
 def random_actions(env: EnvSpec, num_steps: int, num_envs: int, *, seed: int = 0) -> NDArray[Any]:
-    """Uniform actions float32 [T, K, A] or int64 [T, K]."""
-    generator = np.random.default_rng(seed)
-    if env.action_kind == "discrete":
-        return generator.integers(env.action_size, size=(num_steps, num_envs))
-    low, high = bounds(env)
-    drawn = generator.uniform(low, high, (num_steps, num_envs, env.action_size)).astype(np.float32)
-    return np.clip(drawn, low, high)
-
-
-def no_action(env: EnvSpec) -> NDArray[Any]:
-    """The action [A] nearest to 0, or choice 0 of a discrete one as an array of shape ()."""
-    if env.action_kind == "discrete":
-        return np.array(0)
-    low, high = bounds(env)
-    return np.clip(np.zeros(env.action_size, np.float32), low, high)
+    """Uniform actions [T, K, ...]."""
+    return env.action.random(np.random.default_rng(seed), num_steps, num_envs)
 
 
 def repeat(action: NDArray[Any], num_steps: int, num_envs: int) -> NDArray[Any]:
@@ -231,7 +231,7 @@ def spread(values: Any) -> str:
 
 
 def difference(a: Recording, b: Recording) -> tuple[float, str]:
-    """The largest difference of two trajectories, inf where episodes end differently, and where the first one is."""
+    """The largest difference of two recordings, inf where episodes end differently, and where the first one is."""
     differs = [(a.obs[0] != b.obs[0]).any()]
     differs += [
         any((getattr(a, name)[step] != getattr(b, name)[step]).any() for name in ("reached", "reward", "ended"))
@@ -249,7 +249,7 @@ def difference(a: Recording, b: Recording) -> tuple[float, str]:
 
 
 def require_equal(report: Report, what: str, pair: tuple[Recording, Recording], complaint: str) -> bool:
-    """Notes how two trajectories compare, and a fault where they differ by more than rounding; whether they do not."""
+    """Notes how two recordings compare, and a fault where they differ by more than rounding; whether they do not."""
     size, where = difference(*pair)
     report.figures[what] = "equal to the last bit" if size == 0 else f"up to {size:.2g} apart, first in {where}"
     if size > ROUNDING:

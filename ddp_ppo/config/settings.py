@@ -24,7 +24,8 @@ from ddp_ppo.config.yaml_text import STR_TAG, RefusedError, compose, entries_of,
 
 _MOST_TASKS = 5  # so that each of them has its turn in every block of an evaluation
 _LARGEST = 10**18  # of any number: fits 64 bits, and comparing with it refuses inf and nan
-_BACKEND = r"auto|gymnasium|mujoco|[A-Za-z_][\w.]*:[A-Za-z_]\w*"
+_CLASS = r"[A-Za-z_][\w.]*:[A-Za-z_]\w*"
+_BACKEND = rf"auto|gymnasium|mujoco|{_CLASS}"
 _PYTHON_TYPES: dict[str, Any] = {"float": (int, float), "dict": Mapping, "list": (list, tuple)}
 _PYTHON_TYPES |= {"str": str, "int": int, "bool": bool}
 _SHORT_TYPES = {"Mapping[str, Any]": "dict", "tuple[int, ...]": "list"}
@@ -180,8 +181,10 @@ class Config:
         "Nonlinearity behind each hidden layer.")
     init_log_std: float = _setting(0.0, low=-5, high=2, doc=
         "First log standard deviation of a Box action, held within [-5, 2] ever after. -1 to -2 explores less.")
-    policy_backend: Literal["auto", "numpy", "torch"] = _setting("auto", doc=
-        "What computes actions in the actors; auto takes NumPy where it covers the policy.")
+    policy_backend: str = _setting("auto", pattern=rf"auto|numpy|torch|{_CLASS}",
+        expected="auto, numpy, torch or module:Class", doc=
+        "What computes actions in the actors; auto takes NumPy where it covers the policy. `module:Class` is a custom "
+        "policy, which may remember things from step to step.")
     update_backend: Literal["auto", "numpy", "torch"] = _setting("auto", doc=
         "What computes gradient steps; auto takes NumPy on the CPU where it covers the policy, CUDA graphs on a GPU. "
         "torch is the reference, operator by operator.")

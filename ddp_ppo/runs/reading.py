@@ -15,6 +15,7 @@ from typing import Any, NamedTuple
 
 from ddp_ppo.config.settings import Config, ConfigError, dump_effective
 from ddp_ppo.config.yaml_text import RefusedError, to_yaml, values_of
+from ddp_ppo.runs.metric_table import TABLE_FILE, MetricTable, read_table
 
 BY_HAND = "edited by hand"  # the origin of a setting in a run folder that has none
 
@@ -42,7 +43,8 @@ class Run:
         name: the configuration's name.
         settings: those of its last session.
         earlier: round -> settings in force until then, of a run that was resumed.
-        columns: metrics by name, one number a round; NaN where there was nothing to report.
+        columns: metrics by name, one number per round; NaN where there was nothing to report.
+        table: what these metrics are; some may have no row.
         events: in the order in which they were written.
         versions: what it was made with; empty where the folder does not say.
         evaluated: rows of evaluation.csv, an episode each, which `ddp-ppo evaluate` leaves.
@@ -53,6 +55,7 @@ class Run:
     settings: Settings
     earlier: Mapping[int, Settings]
     columns: Mapping[str, Sequence[float]]
+    table: MetricTable
     events: Sequence[Mapping[str, Any]]
     versions: Mapping[str, str]
     evaluated: Sequence[Mapping[str, str]]
@@ -120,6 +123,7 @@ def _read(folder: Path) -> Run:
         settings=settings,
         earlier=earlier,
         columns=columns,
+        table=read_table(folder / TABLE_FILE),
         events=_read_events(folder / "events.jsonl"),
         versions=json.loads(versions_file.read_text()) if versions_file.exists() else {},
         evaluated=_read_evaluated(folder / "evaluation.csv"),

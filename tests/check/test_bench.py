@@ -5,7 +5,7 @@ import unittest
 
 from ddp_ppo.check.bench import Candidate, candidates, run
 from ddp_ppo.config.settings import Config
-from ddp_ppo.runs.metrics import Console
+from ddp_ppo.runs.console import Console
 
 CONFIG = Config(env_id="CartPole-v1", num_actors=2, envs_per_actor=4, rollout_length=32, hidden_sizes=(8,))
 

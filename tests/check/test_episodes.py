@@ -15,7 +15,7 @@ def flags(*columns):
 
 
 def path_of(*columns):
-    """A trajectory of which only the ends matter."""
+    """A recording of which only the ends matter."""
     marks = flags(*columns)
     zeros = np.zeros((*marks.shape, 1), np.float32)
     return Recording(zeros[:1], zeros, zeros[..., 0].astype(float), marks == "T", marks == "L", {})

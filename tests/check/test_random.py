@@ -10,7 +10,7 @@ from ddp_ppo.protocols import Column
 
 
 def path_of(obs=((0.0,), (1.0,)), reward=(1.0, 2.0), *, terminated=False, terms=None):
-    """A trajectory of one environment: observations [T, D] without a reset, rewards [T]."""
+    """A recording of one environment: observations [T, D] without a reset, rewards [T]."""
     seen, paid = np.array(obs, np.float32)[:, None], np.array(reward, float)[:, None]
     ended = np.zeros(paid.shape, bool)
     ended[-1] = terminated

@@ -13,7 +13,7 @@ import numpy as np
 
 from ddp_ppo.__main__ import main
 from ddp_ppo.export.export import export, export_text, has_extra, runner_act, write_numpy
-from ddp_ppo.export.parity import largest_error, measure, observations, torch_act
+from ddp_ppo.export.parity import beginning, largest_error, measure, observations, torch_act
 from ddp_ppo.export.run_policy import TOLERANCE
 from ddp_ppo.runs.model import save_model
 from tests.support.files import OwnFolderTestCase
@@ -116,7 +116,9 @@ class ExportTest(OwnFolderTestCase):
         text = (self.folder / "run_policy.py").read_text()
         (self.folder / "run_policy.py").write_text(text.replace('-arrays["clip"], arrays["clip"]', "-9, 9"))
         obs = observations(model)
-        self.assertGreater(largest_error(runner_act(model, self.folder)(obs), torch_act(model)(obs)), TOLERANCE)
+        state = beginning(model, len(obs))
+        got, expected = (act(obs, state) for act in (runner_act(model, self.folder), torch_act(model)))
+        self.assertGreater(largest_error(got, expected, model.env.action), TOLERANCE)
 
 
 @needs_extra

@@ -7,7 +7,7 @@ import numpy as np
 
 from ddp_ppo.envs.columns import describe_interface
 from ddp_ppo.export.export import has_extra, onnx_act, write_onnx
-from ddp_ppo.export.parity import measure, observations, torch_act
+from ddp_ppo.export.parity import beginning, measure, observations, torch_act
 from ddp_ppo.export.run_policy import TOLERANCE
 from tests.support.files import OwnFolderTestCase
 from tests.support.models import CHEETAH_STATE, HOPPER_STATE, every_kind, random_model
@@ -43,9 +43,9 @@ class OnnxTest(OwnFolderTestCase):
     def test_any_number_of_observations_fits(self):
         model = random_model("Hopper-v5", state=HOPPER_STATE)
         act, obs = self.act(model), observations(model)
-        expected = torch_act(model)(obs)
+        expected = torch_act(model)(obs, beginning(model, len(obs)))
         for size in (0, 1, 7, 1000):
-            got = act(obs[:size])
+            got = act(obs[:size], beginning(model, size))
             self.assertEqual(got.action.shape, (size, 3))
             np.testing.assert_allclose(got.action, expected.action[:size], atol=TOLERANCE)
 

@@ -9,6 +9,8 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from ddp_ppo.config.settings import Config, dump_effective
+from ddp_ppo.learners.ppo.metrics import PPO_METRICS
+from ddp_ppo.runs.metric_table import METRICS, TABLE_FILE, MetricTable, save_table
 
 COLUMNS = ("train/policy_loss", "train/value_loss", "train/approx_kl", "train/gradient_steps", "eval/return_std")
 
@@ -28,6 +30,7 @@ HEALTHY = {
     "time/annotate_seconds": 0.001,
     "time/idle_seconds": 0.002,
 }
+OF_EVERY_LEARNER = {"buffer_size", "train/gradient_steps", "time/transfer_seconds"}  # names of metrics
 SETTLED = 30  # rounds after which "usual" is known
 
 
@@ -39,6 +42,7 @@ def write_run(
     events=(),
     versions=None,
     name="tiny",
+    table: MetricTable = (*METRICS, *PPO_METRICS),
 ) -> Path:
     """A run folder with these metrics, a value a round and None where there was nothing to report.
 
@@ -60,6 +64,7 @@ def write_run(
         writer.writerow(columns)
         writer.writerows(zip(*columns.values(), strict=True))
     (folder / "config.yaml").write_text(dump_effective(config))
+    save_table(folder / TABLE_FILE, table)
     (folder / "lock").write_text(f"\n{name}\n")
     (folder / "events.jsonl").write_text("".join(json.dumps(event) + "\n" for event in events))
     (folder / "versions.json").write_text(json.dumps(versions or {"torch": "1.2.3"}))

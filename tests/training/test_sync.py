@@ -43,6 +43,7 @@ class TwoLearnersTest(unittest.TestCase):
         self.assertEqual(metrics["a"], 2.0)  # (300 * 1 + 100 * 5) / 400
         self.assertEqual(metrics["time/transfer_seconds"], 2.0)
         self.assertEqual((metrics["buffer_size"], metrics["train/gradient_steps"]), (400.0, 12.0))
+        self.assertEqual(metrics["train/own_total"], 3.0)  # a row of the learner says so
         self.assertEqual(metrics["rollout/episodes"], 3.0)
         self.assertEqual(metrics["rollout/episode_return_mean"], 20.0)
         self.assertEqual(metrics["rollout/episode_length_mean"], 5.0)

@@ -42,7 +42,8 @@ class SmokeTest(FolderTestCase):
 
     def test_a_run_leaves_these_files_and_no_others(self):
         expected = {"config.yaml", "events.jsonl", "lock", "metrics.csv", "model.pt", "model_best.pt", "report.html"}
-        expected |= {"versions.json", *(f"checkpoints/checkpoint_000000{number}.pt" for number in (3, 6))}
+        expected |= {"versions.json", "metric_table.json"}
+        expected |= {*(f"checkpoints/checkpoint_000000{number}.pt" for number in (3, 6))}
         found = files_in(self.home)
         (events,) = (name for name in found if name.startswith("tensorboard/events.out.tfevents."))
         self.assertEqual(found - {events}, expected)

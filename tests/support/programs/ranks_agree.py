@@ -9,6 +9,7 @@ from ddp_ppo.learners.ppo.learner import PPO, fresh
 from ddp_ppo.maths.moments import compute_batch_moments, empty_rms_state
 from ddp_ppo.policies.network import NetworkSpec
 from ddp_ppo.protocols import EnvSpec
+from ddp_ppo.runs.metric_table import Metric
 from ddp_ppo.training.sync import ConsistencyError, Statistics, average_common, exchange
 from tests.support.fixtures import random_parameters
 from tests.support.programs.two_ranks import finish, rank, seen, topology
@@ -133,8 +134,11 @@ def merge():
         "train/gradient_steps": [8.0, 4.0][rank],
         "a": [1.0, 5.0][rank],
         "time/transfer_seconds": [float("nan"), 2.0][rank],
+        "train/own_total": 1.0 + rank,
     }
-    outcome = one_round(make_learner(), empty, stats=stats, metrics=metrics, stop=[None, 15][rank])
+    learner = make_learner()
+    learner.metrics = (*learner.metrics, Metric(name="train/own_total", reduction="sum"))
+    outcome = one_round(learner, empty, stats=stats, metrics=metrics, stop=[None, 15][rank])
     obs, returns = outcome.statistics
     seen["obs"] = [obs["count"], obs["mean"].tolist(), obs["var"].tolist()]
     seen["returns"] = returns["count"]
