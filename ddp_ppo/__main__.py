@@ -73,7 +73,7 @@ def _parser() -> argparse.ArgumentParser:
         ("bench", commands.run_bench, "try actors x environments on this machine and name the quickest setting"),
     ):
         command = subparsers.add_parser(name, help=text, description=text)
-        command.add_argument("config", help="YAML file")
+        command.add_argument("config", help="YAML file, name of a shipped configuration, or environment id")
         command.add_argument("overrides", nargs="*", metavar="KEY=VALUE", help="settings that replace the file's")
         command.add_argument("--json", type=_path, metavar="FILE", help="write the result to this file")
         if name == "train":
@@ -85,7 +85,9 @@ def _parser() -> argparse.ArgumentParser:
             command.add_argument("--seconds", type=float, default=60.0, help="how long to try (default 60)")
         command.set_defaults(run=run)
     evaluate = subparsers.add_parser("evaluate", help="run episodes with fixed seeds: returns, intervals, verdicts")
-    evaluate.add_argument("models", nargs="+", metavar="MODEL", help="run folder, checkpoint or model file")
+    evaluate.add_argument(
+        "models", nargs="+", type=_place, metavar="MODEL", help="run folder, checkpoint or model file"
+    )
     evaluate.add_argument("--episodes", type=_whole(1), metavar="N", help="default: as many as in the run's own")
     evaluate.add_argument("--seed", type=_whole(0), help="root of the episodes' seeds (default: the run's)")
     evaluate.add_argument("--stochastic", action="store_true", help="run them with sampled actions too")
@@ -94,7 +96,7 @@ def _parser() -> argparse.ArgumentParser:
     evaluate.add_argument("--json", type=_path, metavar="FILE", help="write the result to this file")
     evaluate.set_defaults(run=commands.run_evaluation)
     play = subparsers.add_parser("play", help="run episodes and keep them: a window or a video, curves, the trajectory")
-    play.add_argument("model", metavar="MODEL", help="run folder, checkpoint or model file")
+    play.add_argument("model", type=_place, metavar="MODEL", help="run folder, checkpoint or model file")
     play.add_argument("--episodes", type=_whole(1), default=1, metavar="N", help="default: 1")
     play.add_argument("--seed", type=_whole(0), help="root of the episodes' seeds (default: the run's)")
     play.add_argument("--steps", type=_whole(1), metavar="N", help="cut longer episodes")
@@ -107,13 +109,13 @@ def _parser() -> argparse.ArgumentParser:
     play.add_argument("--json", type=_path, metavar="FILE", help="write the result to this file")
     play.set_defaults(run=commands.run_episodes)
     export = subparsers.add_parser("export", help="write a policy as ONNX and for NumPy alone, and compare it")
-    export.add_argument("model", metavar="MODEL", help="run folder, checkpoint or model file")
+    export.add_argument("model", type=_place, metavar="MODEL", help="run folder, checkpoint or model file")
     words = "where to (default: MODEL_export beside the model file)"
     export.add_argument("--out", type=_path, metavar="DIR", help=words)
     export.add_argument("--json", type=_path, metavar="FILE", help="write the result to this file")
     export.set_defaults(run=commands.run_export)
     report = subparsers.add_parser("report", help="write a run's curves, times and settings as one HTML file")
-    report.add_argument("folder", metavar="RUN", help="run folder")
+    report.add_argument("folder", type=_place, metavar="RUN", help="run folder")
     report.add_argument("--out", type=_path, metavar="FILE", help="default: report.html in the run folder")
     report.add_argument("--json", type=_path, metavar="FILE", help="write the record to this file")
     report.set_defaults(run=commands.write_report_of)
@@ -122,7 +124,7 @@ def _parser() -> argparse.ArgumentParser:
     weights.add_argument("--out", type=_path, metavar="PATH", help=words)
     weights.set_defaults(run=commands.fetch_weights)
     compare = subparsers.add_parser("compare", help="set runs side by side: differences, curves over seeds, a verdict")
-    compare.add_argument("folders", nargs="+", metavar="RUN", help="run folder")
+    compare.add_argument("folders", nargs="+", type=_place, metavar="RUN", help="run folder")
     compare.add_argument("--against", choices=("sb3",), help="train stable-baselines3's PPO on the same and add it")
     words = "a setting or version in which runs of one group may differ; may be given again"
     compare.add_argument("--ignore", action="append", default=[], metavar="NAME", help=words)
@@ -132,7 +134,7 @@ def _parser() -> argparse.ArgumentParser:
     compare.add_argument("--json", type=_path, metavar="FILE", help="write the result to this file")
     compare.set_defaults(run=commands.run_comparison)
     replay = subparsers.add_parser("replay", help="drive environments to a value that was not finite again")
-    replay.add_argument("evidence", help="evidence_*.pt of a run folder")
+    replay.add_argument("evidence", type=_place, help="evidence_*.pt of a run folder")
     replay.set_defaults(run=commands.show_replay)
     settings = subparsers.add_parser("settings", help="list every setting as a Markdown table")
     settings.set_defaults(run=commands.show_settings)
@@ -150,9 +152,20 @@ def _whole(low: int) -> Callable[[str], int]:
     return whole_number
 
 
+def _place(text: str) -> str:
+    """A type of argument: a path as a person writes it, with `~` and `$VARIABLES`."""
+    from ddp_ppo.config.paths import expand_path
+    from ddp_ppo.config.yaml_text import RefusedError
+
+    try:
+        return expand_path(text)
+    except RefusedError as error:
+        raise argparse.ArgumentTypeError(f"{text}: {error}") from error
+
+
 def _path(text: str) -> Path:
     """A type of argument: what a command writes, which an environment that goes to another folder does not move."""
-    return Path(text).absolute()
+    return Path(_place(text)).absolute()
 
 
 def _guarded(run: Callable[[], int]) -> int:

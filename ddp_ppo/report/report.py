@@ -56,7 +56,7 @@ def record(run: Run) -> dict[str, str]:
     length = run.setting("rollout_length")
     updates = sum(value for _, value in run.known("train/gradient_steps"))
     return {
-        "task": f"{run.setting('env_id')}, seed {run.setting('seed')}",
+        "task": f"{run.tasks}, seed {run.setting('seed')}",
         "environments": f"{run.transitions_per_round / length:,.0f}, {run.setting('envs_per_actor')} in each actor",
         "rollout length": f"{length:,} steps of each environment in a round",
         "total transitions": f"{run.column('env_steps')[-1]:,.0f}",

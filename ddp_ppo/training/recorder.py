@@ -15,7 +15,8 @@ from pathlib import Path
 from shlex import quote
 from typing import Any
 
-from ddp_ppo.config.settings import Config, ConfigError, save_effective
+from ddp_ppo.config.settings import Config, ConfigError
+from ddp_ppo.config.writing import save_effective
 from ddp_ppo.protocols import Arrays, PlainState
 from ddp_ppo.report.report import report_or_warn
 from ddp_ppo.runs.anomalies import Anomaly, Watch
@@ -140,7 +141,7 @@ class Recorder(FaultRecorder):
             self._csv = CsvLog(self._folder.metrics, after_round=round_index)
             self._stack.callback(self._csv.close)
             self._tensorboard = TensorBoardLog(
-                self._folder.tensorboard, after_step=env_steps, settings=asdict(self._plan.config)
+                self._folder.tensorboard, after_step=env_steps, settings=self._plan.config.values()
             )
             self._stack.callback(lambda: self._write("tensorboard", self._tensorboard.close))
         except OSError as error:

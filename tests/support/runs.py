@@ -7,7 +7,8 @@ import json
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
-from ddp_ppo.config.settings import Config, dump_effective
+from ddp_ppo.config.settings import Config
+from ddp_ppo.config.writing import dump_effective
 
 COLUMNS = ("train/policy_loss", "train/value_loss", "train/approx_kl", "train/gradient_steps", "eval/return_std")
 

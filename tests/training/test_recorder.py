@@ -12,7 +12,8 @@ from pathlib import Path
 
 import numpy as np
 
-from ddp_ppo.config.settings import ConfigError, load_config
+from ddp_ppo.config.load import load_config
+from ddp_ppo.config.settings import ConfigError
 from ddp_ppo.maths.moments import empty_rms_state
 from ddp_ppo.runs.anomalies import overlap_at_reset
 from ddp_ppo.runs.checkpoint import find_checkpoint
