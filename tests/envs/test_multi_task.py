@@ -185,7 +185,7 @@ class DescriptionTest(unittest.TestCase):
     def test_choices_that_begin_with_another_number_are_other_spaces(self):
         one = describe_env("CartPole-v1")
         with self.assertRaisesRegex(EnvError, "action_start 0 and 1$"):
-            mixed_spec("a, b", [one, replace(one, action_start=1)])
+            mixed_spec([one, replace(one, action_start=1)])
 
     def test_actions_of_all_tasks_can_be_made_discrete(self):
         spec = describe_env(["InvertedPendulum-v5", "InvertedPendulum-v4"], discretize_actions=3)
