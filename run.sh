@@ -12,7 +12,8 @@ LOCK_TIMEOUT_SECONDS=3600
 
 usage() {
     cat <<EOF
-Usage: ./run.sh [CONFIG.yaml] [KEY=VALUE ...]   train (without CONFIG.yaml: configs/half_cheetah.yaml)
+Usage: ./run.sh [CONFIG] [KEY=VALUE ...]        train (without CONFIG: configs/half_cheetah.yaml); CONFIG is a file, a
+                                                name such as ant, or an environment such as CartPole-v1
        ./run.sh test [MODULE ...]               run every check, or only these test modules after the static checks
        ./run.sh test long [CHECK ...]           run the fault checks that take minutes (half an hour in all)
        ./run.sh COMMAND [ARGUMENT ...]          check train plan bench evaluate play export report compare replay settings disco-weights
@@ -95,6 +96,15 @@ train() {
     exec "$VENV_PYTHON" "$ROOT/train.py" "$@"
 }
 
+# An environment's id has a version or a module; anything else is the name of a configuration or a slip of the hand.
+is_task() {
+    case $1 in
+    *.yaml | *.yml) false ;;
+    *-v[0-9]* | *:*) ;;
+    *) [ -f "$ROOT/configs/$1.yaml" ] ;;
+    esac
+}
+
 failed=""
 
 # check NAME COMMAND ...: one line, and the command's output only where it failed.
@@ -147,7 +157,7 @@ check | train | plan | bench | evaluate | play | export | report | compare | rep
     if [ ! -f "${1-}" ]; then
         case ${1-} in
         "" | -* | *=*) set -- "$DEFAULT_CONFIG" "$@" ;;
-        *) fail "$1 is neither a file nor a command; configurations are in $ROOT/configs, ./run.sh --help lists the commands" ;;
+        *) is_task "$1" || fail "$1 is neither a file nor a command; configurations are in $ROOT/configs, ./run.sh --help lists the commands" ;;
         esac
     fi
     set_up

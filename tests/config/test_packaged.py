@@ -1,6 +1,10 @@
 """Which configuration a word means."""
 
+import shutil
+import subprocess
+import sys
 import unittest
+import zipfile
 
 from ddp_ppo.config.load import load_config
 from ddp_ppo.config.packaged import FOLDER, find_source
@@ -57,6 +61,21 @@ class SourceTest(ConfigCase):
         for word in ("seed=3", "", " "):
             with self.subTest(word), self.assertRaisesRegex(ConfigError, "the first word is the configuration: a YAML"):
                 load_config(word)
+
+
+class WheelTest(ConfigCase):
+    def test_a_wheel_holds_the_configurations_and_the_mark_of_types(self):
+        project = self.folder / "project"
+        shutil.copytree(ROOT / "ddp_ppo", project / "ddp_ppo", symlinks=True)
+        for name in ("configs", "setup.cfg", "pyproject.toml", "LICENSE"):
+            copy = shutil.copytree if (ROOT / name).is_dir() else shutil.copy
+            copy(ROOT / name, project / name)
+        code = f"from setuptools import build_meta; build_meta.build_wheel({str(self.folder)!r})"
+        subprocess.run([sys.executable, "-c", code], cwd=project, check=True, timeout=120, capture_output=True)
+        (wheel,) = self.folder.glob("*.whl")
+        names = set(zipfile.ZipFile(wheel).namelist())
+        configs = {f"ddp_ppo/configs/{path.name}" for path in (ROOT / "configs").iterdir()}
+        self.assertEqual((configs | {"ddp_ppo/py.typed"}) - names, set())
 
 
 if __name__ == "__main__":
