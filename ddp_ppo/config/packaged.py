@@ -48,7 +48,8 @@ def find_source(word: str) -> Source:
         path = expand_path(word)
     except RefusedError as error:
         raise ConfigError(f"{word}: {error}") from error
-    if os.path.exists(path) or path.endswith((".yaml", ".yml")):
+    folder = os.path.dirname(path)
+    if os.path.exists(path) or path.endswith((".yaml", ".yml")) or (folder and os.path.isdir(folder)):
         return Source(path, Path(path).stem)
     if "=" in word or not word.strip():
         allowed = "a YAML file, the name of a configuration such as half_cheetah, or an environment's id"

@@ -88,5 +88,5 @@ class Reading:
         if key in self.section_names:
             return f"{key}: a section of settings; write {key}: {{NAME: VALUE}} in a file, {key}.NAME=VALUE elsewhere"
         known = {*self.settings, *FLAT_NAMES, *self.section_names, "inherits"} - {key}
-        hint = nearest(key, known) or nearest(key.rpartition(".")[2], known)
-        return f"{key}: unknown setting" + (f"; {hint}" if hint else "")
+        near = nearest(key, known) or nearest(key.rpartition(".")[2], known)
+        return f"{key}: unknown setting" + (f"; did you mean {near}?" if near else "")

@@ -118,7 +118,8 @@ class Choice:
         return "one of " + ", ".join(self.choices)
 
     def check(self, value: Any) -> str:
-        _require(value in self.choices, nearest(value, self.choices) if isinstance(value, str) else "")
+        near = nearest(value, self.choices) if isinstance(value, str) else ""
+        _require(value in self.choices, f"did you mean {near}?" if near else "")
         return str(value)
 
 
@@ -246,8 +247,8 @@ def _kind_of(hint: Any, limits: Mapping[str, Any]) -> tuple[Kind, bool]:
 
 
 def nearest(word: str, words: Iterable[str]) -> str:
-    """A question that suggests the nearest of the words; empty where none is near."""
-    return "".join(f"did you mean {match}?" for match in difflib.get_close_matches(word, list(words), 1, _NEAR))
+    """The word that is most like it; empty where none is near."""
+    return next(iter(difflib.get_close_matches(word, list(words), 1, _NEAR)), "")
 
 
 def _require(is_allowed: bool, reason: str = "") -> None:

@@ -54,8 +54,9 @@ class SourceTest(ConfigCase):
         path = self.write("seed: 9\n", "Ant-v5")
         self.assertEqual(load_config(path).seed, 9)
         self.assertEqual(find_source("half_cheetah.yaml").path, "half_cheetah.yaml")
-        with self.assertRaisesRegex(ConfigError, "none/half_cheetah.yaml: cannot be read"):
-            load_config("none/half_cheetah.yaml")
+        for word in ("none/half_cheetah.yaml", f"{self.folder}/ant"):
+            with self.assertRaisesRegex(ConfigError, f"{word}: cannot be read"):
+                load_config(word)
 
     def test_a_setting_is_not_a_configuration(self):
         for word in ("seed=3", "", " "):

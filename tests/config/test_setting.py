@@ -70,7 +70,7 @@ class DeclarationTest(unittest.TestCase):
 
     def test_only_a_near_word_is_suggested(self):
         words = ("num_epochs", "gamma", "learning_rate")
-        self.assertEqual(nearest("num_epoch", words), "did you mean num_epochs?")
+        self.assertEqual(nearest("num_epoch", words), "num_epochs")
         self.assertEqual([nearest(word, words) for word in ("num_steps", "lr")], ["", ""])
 
 
