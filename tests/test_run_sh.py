@@ -60,7 +60,7 @@ class RunShTest(unittest.TestCase):
 
     def test_help_lists_every_command_and_sets_nothing_up(self):
         done = self.run_sh("--help")
-        names = "check train plan bench evaluate play export report compare replay settings disco-weights test"
+        names = "check train plan bench evaluate play export report compare replay settings metrics disco-weights test"
         for command in names.split():
             self.assertIn(f" {command} ", done.stdout.replace("\n", " "))
         self.assertFalse((self.project / ".venv").exists())

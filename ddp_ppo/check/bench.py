@@ -15,7 +15,8 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 
 from ddp_ppo.config.settings import Config
-from ddp_ppo.runs.metrics import Console
+from ddp_ppo.runs.console import Console
+from ddp_ppo.runs.metric_table import STEPS_PER_SECOND, seconds_of
 from ddp_ppo.text import entry
 from ddp_ppo.training.trainer import train
 
@@ -72,14 +73,13 @@ def measure(config: Config, candidate: Candidate, environ: Mapping[str, str], fo
         resume=None,
         run_name=f"{candidate.num_actors}x{candidate.envs_per_actor}",
     )
-    with open(os.devnull, "w") as silence:
-        result = train(trial, environ=environ, console=Console(silence))
+    result = train(trial, environ=environ, console=Console.silent())
     assert result.folder is not None
     with open(result.folder / "metrics.csv", newline="") as file:
         rows = list(csv.DictReader(file))[_WARM_UP_ROUNDS:-1]
     medians = [
         statistics.median(float(row[name]) for row in rows)
-        for name in ("time/steps_per_second", "time/sample_seconds", "time/train_seconds")
+        for name in (STEPS_PER_SECOND, seconds_of("sample"), seconds_of("train"))
     ]
     return replace(candidate, steps_per_second=medians[0], sample_seconds=medians[1], train_seconds=medians[2])
 

@@ -165,6 +165,15 @@ def show_settings(options: argparse.Namespace) -> int:
     return 0
 
 
+def show_metrics(options: argparse.Namespace) -> int:
+    """Lists every metric."""
+    from ddp_ppo.learners.registry import LEARNERS
+    from ddp_ppo.runs.metric_page import metrics_reference
+
+    print(metrics_reference({name: kind.metrics for name, kind in LEARNERS.items()}), end="")
+    return 0
+
+
 def run_training(options: argparse.Namespace) -> int:
     """Trains a configuration, with --nproc as torchrun."""
     if options.nproc is not None:
@@ -178,7 +187,7 @@ def run_training(options: argparse.Namespace) -> int:
         die_with_agent(os.environ)
     _require_writable_json(options)
     config = load_config(options.config, options.overrides)
-    from ddp_ppo.runs.metrics import Console
+    from ddp_ppo.runs.console import Console
     from ddp_ppo.training.trainer import train
 
     result = train(config, environ=dict(os.environ))
@@ -271,7 +280,7 @@ def run_bench(options: argparse.Namespace) -> int:
     _use_one_thread()
     from ddp_ppo.check.bench import run
     from ddp_ppo.config.load import load_config
-    from ddp_ppo.runs.metrics import Console
+    from ddp_ppo.runs.console import Console
 
     _require_writable_json(options)
     config = load_config(options.config, options.overrides)

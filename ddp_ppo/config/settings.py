@@ -23,7 +23,8 @@ from ddp_ppo.config.yaml_text import plain_data
 
 __all__ = ["GENERAL", "Config", "ConfigError", "describe_settings"]
 
-_BACKEND = r"auto|gymnasium|mujoco|[A-Za-z_][\w.]*:[A-Za-z_]\w*"
+_CLASS = r"[A-Za-z_][\w.]*:[A-Za-z_]\w*"
+_BACKEND = rf"auto|gymnasium|mujoco|{_CLASS}"
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -96,8 +97,10 @@ class Config:
         "Nonlinearity behind each hidden layer.")
     init_log_std: float = setting(0.0, low=-5, high=2, doc=
         "First log standard deviation of a Box action, held within [-5, 2] ever after. -1 to -2 explores less.")
-    policy_backend: Literal["auto", "numpy", "torch"] = setting("auto", doc=
-        "What computes actions in the actors; auto takes NumPy where it covers the policy.")
+    policy_backend: str = setting("auto", pattern=rf"auto|numpy|torch|{_CLASS}",
+        expected="auto, numpy, torch or module:Class", doc=
+        "What computes actions in the actors; auto takes NumPy where it covers the policy. `module:Class` is a custom "
+        "policy, which may remember things from step to step.")
     output_dir: str = setting("output", is_path=True, expected="a path", doc=
         "Folder of the model files and of the run folders.")
     run_name: str | None = setting(None, pattern=r"(?![.\s])[^/\\]*[^/\\\s]", expected="a plain folder name", doc=

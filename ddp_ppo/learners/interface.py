@@ -20,12 +20,15 @@ from ddp_ppo.learners.starting_point import StartingPoint
 from ddp_ppo.maths.moments import RmsState
 from ddp_ppo.policies.network import NetworkSpec
 from ddp_ppo.protocols import Arrays, EnvSpec, FloatArray, Shapes
+from ddp_ppo.runs.metric_table import Metric
 from ddp_ppo.sampling.actor_pool import ActorPool
 from ddp_ppo.sampling.rollout import Field, Rollout
 
 
 class Learner(Protocol):
     """What trains in a learner's process. What it averages inside a step goes through functions that it was given."""
+
+    metrics: tuple[Metric, ...]  # rows of the table of metrics for what train_step reports
 
     @property
     def network(self) -> NetworkSpec:
@@ -43,6 +46,8 @@ class Learner(Protocol):
         self, updates: Rollout, *, round_index: int, done: float, reward_scale: float = 1.0
     ) -> tuple[dict[str, Tensor], dict[str, float]]:
         """Trains on a rollout and clears it; a state dict and metrics, with the same names in every round.
+
+        Among the metrics are buffer_size, train/gradient_steps and time/transfer_seconds.
 
         Args:
             updates: this round's annotated rollout.
@@ -99,6 +104,7 @@ class LearnerJob:
 class LearnerKind(Protocol):
     """What a run must know of its learner before there is one, and how to make it; a row of `learners.LEARNERS`."""
 
+    metrics: tuple[Metric, ...]  # those of its learner
     trained: str  # the name of all parameters that are trained in a learner's state dict
     annotate: str  # what completes a rollout in the actor, "module:function"
     assistant: str  # what an idle actor helps with, "module:Class"; "" for nothing

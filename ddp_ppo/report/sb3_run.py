@@ -24,8 +24,9 @@ from ddp_ppo.config.load import load_config
 from ddp_ppo.config.settings import Config, ConfigError
 from ddp_ppo.envs.build import make_batch_env
 from ddp_ppo.errors import blamed
-from ddp_ppo.protocols import FloatArray
+from ddp_ppo.protocols import BoolArray, FloatArray
 from ddp_ppo.report.groups import SB3, group_runs
+from ddp_ppo.runs.metric_table import TABLE_FILE, save_table
 from ddp_ppo.runs.reading import Given, Run, Settings, read_run, read_settings
 from ddp_ppo.runs.versions import save_versions
 from ddp_ppo.sampling.episodes import EVAL_BLOCK, Episode, blocks_of, evaluation_seeds, run_block
@@ -217,11 +218,14 @@ class _Acting:
         self._model, self._envs = model, envs
         self._shape = envs.observation_space.shape
 
-    def mode(self, obs: FloatArray) -> NDArray[Any]:
+    def choose(self, obs: FloatArray) -> NDArray[Any]:
         """Actions [K, A] or [K] for observations [K, D]."""
         seen = self._envs.normalize_obs(obs.reshape(-1, *self._shape))
         actions: NDArray[Any] = self._model.predict(seen, deterministic=True)[0]
         return actions.astype(np.float32) if actions.ndim > 1 else actions
+
+    def after(self, ended: BoolArray) -> None:
+        """Nothing is remembered of an episode."""
 
 
 def _constant(value: float) -> Callable[[float], float]:
@@ -262,6 +266,7 @@ def _write(folder: Path, run: Run, settings: Settings, rows: Sequence[Mapping[st
         writer = csv.writer(file)
         writer.writerow(rows[0])
         writer.writerows(["" if math.isnan(value) else value for value in row.values()] for row in rows)
+    save_table(folder / TABLE_FILE, run.table)
     save_versions(folder / "versions.json", _PACKAGE)
     (folder / "lock").write_text(f"\n{run.name}-{SB3}\n")
     lines = (f"{key}: {given.value}  # {given.origin}\n" for key, given in settings.items())

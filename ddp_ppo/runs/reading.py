@@ -17,6 +17,7 @@ from ddp_ppo.config.sections import canonical
 from ddp_ppo.config.settings import Config, ConfigError
 from ddp_ppo.config.writing import dump_effective, read_effective
 from ddp_ppo.config.yaml_text import RefusedError, to_yaml
+from ddp_ppo.runs.metric_table import TABLE_FILE, MetricTable, read_table
 
 BY_HAND = "edited by hand"  # the origin of a setting in a run folder that has none
 
@@ -44,7 +45,8 @@ class Run:
         name: the configuration's name.
         settings: those of its last session.
         earlier: round -> settings in force until then, of a run that was resumed.
-        columns: metrics by name, one number a round; NaN where there was nothing to report.
+        columns: metrics by name, one number per round; NaN where there was nothing to report.
+        table: what these metrics are; some may have no row.
         events: in the order in which they were written.
         versions: what it was made with; empty where the folder does not say.
         replays: rows of evaluation.csv, an episode each, which `ddp-ppo evaluate` leaves.
@@ -55,6 +57,7 @@ class Run:
     settings: Settings
     earlier: Mapping[int, Settings]
     columns: Mapping[str, Sequence[float]]
+    table: MetricTable
     events: Sequence[Mapping[str, Any]]
     versions: Mapping[str, str]
     replays: Sequence[Mapping[str, str]]
@@ -127,6 +130,7 @@ def _read(folder: Path) -> Run:
         settings=settings,
         earlier=earlier,
         columns=columns,
+        table=read_table(folder / TABLE_FILE),
         events=_read_events(folder / "events.jsonl"),
         versions=json.loads(versions_file.read_text()) if versions_file.exists() else {},
         replays=_read_replays(folder / "evaluation.csv"),

@@ -12,6 +12,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
+import numpy as np
 from numpy.typing import NDArray
 
 from ddp_ppo.protocols import Arrays, Shapes
@@ -53,6 +54,22 @@ class Rollout:
     def buffer_size(self) -> int:
         """Samples that wait to be trained on: T * B after a rollout, 0 after `clear`."""
         return int(self.arrays["reward"].size) if self._is_filled else 0
+
+    def shuffled(self, sequence_length: int, generator: np.random.Generator) -> NDArray[np.int64]:
+        """The numbers of all samples, cut into sequences of L steps in one environment, the sequences in random order.
+
+        Sample t * B + b is step t of environment b. A mini-batch is a range of columns: complete sequences, whose state
+        and masks begin where the sequence begins. Sequences of length 1 are single samples.
+
+        Returns:
+            [L, T * B / L] numbers; L has to divide T.
+        """
+        num_steps, num_envs = self.arrays["reward"].shape
+        steps = np.arange(num_steps).reshape(-1, sequence_length)  # [T / L, L]
+        numbers: NDArray[np.int64] = steps.T[:, :, None] * num_envs + np.arange(num_envs)  # [L, T / L, B]
+        order = generator.permutation(num_steps * num_envs // sequence_length)
+        shuffled: NDArray[np.int64] = numbers.reshape(sequence_length, -1)[:, order]
+        return shuffled
 
     def fill(self) -> None:
         """Says that the actors have written a whole rollout."""

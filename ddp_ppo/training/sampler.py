@@ -148,7 +148,6 @@ def actor_jobs(plan: Plan, block: SharedBlock) -> list[ActorJob]:
 
 def _actor_job(plan: Plan, block: SharedBlock, actor_id: int) -> ActorJob:
     config, topology = plan.config, plan.topology
-    is_torch = config.policy_backend == "torch" or not plan.network.is_mlp
     return ActorJob(
         actor_id=actor_id,
         rank=topology.rank,
@@ -159,7 +158,7 @@ def _actor_job(plan: Plan, block: SharedBlock, actor_id: int) -> ActorJob:
         env_arguments=config.env_arguments,
         env=plan.env,
         network=plan.network,
-        policy="ddp_ppo.policies.torch_policy:TorchPolicy" if is_torch else "ddp_ppo.policies.numpy_policy:NumpyPolicy",
+        policy_backend=config.policy_backend,
         annotate=plan.kind.annotate,
         gamma=config.gamma,
         gae_lambda=config.gae_lambda,

@@ -23,8 +23,8 @@ from ddp_ppo.distributed.group import LearnerGroup, average_metrics, remember_fo
 from ddp_ppo.learners.interface import Learner
 from ddp_ppo.maths.moments import RmsState, empty_rms_state, merge_rms_states
 from ddp_ppo.protocols import Arrays
+from ddp_ppo.runs.metric_table import METRICS, totals
 
-_TOTALS = ("buffer_size", "train/gradient_steps")  # shown as sums over learners; every other metric is a mean
 _EPISODES = ("episodes", "episode_return_sum", "episode_len_sum", "episode_terminations")
 
 
@@ -129,7 +129,8 @@ def exchange(
     )
     per_learner = [dict(zip(metrics, row.tolist(), strict=True)) for row in metric_rows]
     together = average_metrics(per_learner, [one["buffer_size"] for one in per_learner])
-    together |= {name: sum(one[name] for one in per_learner) for name in _TOTALS}
+    summed = totals([*METRICS, *learner.metrics]).intersection(metrics)
+    together |= {name: sum(one[name] for one in per_learner) for name in summed}
     together |= _episode_metrics(*episodes.sum(axis=0).tolist())
     together["sync/distinct_parameters"] = float(len(np.unique(hash_rows[:, 0])))
     return Outcome(statistics, together, int(stops.max()) or None)

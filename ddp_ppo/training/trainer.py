@@ -25,7 +25,7 @@ from ddp_ppo.config.settings import Config
 from ddp_ppo.distributed.group import CollectiveError, LearnerGroup
 from ddp_ppo.processes.stop_request import CutShort, StopRequest
 from ddp_ppo.runs.anomalies import overlap_at_reset
-from ddp_ppo.runs.metrics import Console, time_metrics
+from ddp_ppo.runs.console import Console
 from ddp_ppo.sampling.actor_pool import ActorError, ActorPool
 from ddp_ppo.sampling.episodes import evaluation_seeds
 from ddp_ppo.sampling.finite import NonFiniteError, first_in_parameters
@@ -45,6 +45,7 @@ from ddp_ppo.training.sync import (
     share_folder,
     term_names,
 )
+from ddp_ppo.training.time_split import with_time_split
 
 _COLLECT_SECONDS = 1.5  # that rank 0 waits for the others' state when a run ends early
 _EVENTS = {  # what a failure is called in events.jsonl
@@ -85,7 +86,7 @@ def train(
     Args:
         config: of `load_config("task.yaml", ["seed=3"])`, or `Config(env_id="CartPole-v1", seed=3)`.
         environ: torchrun's variables, which say which of the learners this process is; None for those of the process.
-        console: where to print; `Console(open(os.devnull, "w"))` is silent.
+        console: where to print; `Console.silent()` says nothing.
 
     Returns:
         how the run ended; the same for every learner but for the folder's use.
@@ -205,8 +206,8 @@ class _Run:
             done = {"round": float(self.round), "env_steps": float(self.env_steps)}
             lag = {"rollout/policy_lag": float(data.policy_lag)}
             steps = config.transitions_per_round(plan.topology.num_learners)
-            timed = time_metrics(outcome.metrics, times, num_steps=steps, elapsed_seconds=self.elapsed_seconds)
-            row = done | outcome.metrics | evaluation | lag | timed
+            row = done | outcome.metrics | evaluation | lag
+            row = with_time_split(row, times, num_steps=steps, elapsed_seconds=self.elapsed_seconds)
             seconds_left = (ended - session_start) / (self.round - first_round) * (plan.num_rounds - self.round)
             self.recorder.row(row, seconds_left=seconds_left, is_last=is_last)
             if data.overlap:

@@ -99,7 +99,6 @@ class ColumnsTest(unittest.TestCase):
     def test_choices_are_numbered_as_the_environment_counts_them(self):
         interface = describe_interface({"env_id": "tests.support.drawing:Dial-v0"})
         self.assertEqual(interface.action, tuple(Column(f"choice {value}") for value in (1, 2, 3)))
-        self.assertEqual(interface.action_start, 1)
 
     def test_mistakes_in_the_metadata_are_one_line(self):
         for name, text in (

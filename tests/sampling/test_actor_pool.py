@@ -316,10 +316,7 @@ class ProcessTest(PoolTestCase):
         self.assertEqual({report["has_torch"] for report in self.witnesses()}, {False})
 
     def test_actors_of_a_torch_policy_do(self):
-        self.assertEqual(
-            {report["has_torch"] for report in self.witnesses(policy="ddp_ppo.policies.torch_policy:TorchPolicy")},
-            {True},
-        )
+        self.assertEqual({report["has_torch"] for report in self.witnesses(policy_backend="torch")}, {True})
 
     def test_actors_observe_different_things_and_the_same_ones_again(self):  # O-43
         def first_observations():

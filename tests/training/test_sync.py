@@ -13,6 +13,7 @@ from ddp_ppo.maths.moments import compute_batch_moments, empty_rms_state
 from ddp_ppo.policies.network import NetworkSpec
 from ddp_ppo.learners.ppo.learner import PPO, fresh
 from ddp_ppo.protocols import EnvSpec
+from ddp_ppo.runs.metric_table import Metric
 from ddp_ppo.training.sync import ConsistencyError, Statistics, average_common, exchange
 from tests.support.fixtures import random_parameters
 
@@ -83,10 +84,12 @@ with LearnerGroup(topology, timeout_seconds=60) as learners:
     stats = [actor([0.0] * 4), actor([10.0] * 2)][rank], actor([4.0], **ended)
     metrics = {
         "buffer_size": [300.0, 100.0][rank], "train/gradient_steps": [8.0, 4.0][rank],
-        "a": [1.0, 5.0][rank], "time/transfer_seconds": [float("nan"), 2.0][rank],
+        "a": [1.0, 5.0][rank], "time/transfer_seconds": [float("nan"), 2.0][rank], "train/own_total": 1.0 + rank,
     }
     empty = Statistics(empty_rms_state(3), empty_rms_state(1))
-    outcome = one_round(make_learner(), empty, stats=stats, metrics=metrics, stop=[None, 15][rank])
+    learner = make_learner()
+    learner.metrics = (*learner.metrics, Metric(name="train/own_total", reduction="sum"))
+    outcome = one_round(learner, empty, stats=stats, metrics=metrics, stop=[None, 15][rank])
     obs, returns = outcome.statistics
     seen["obs"] = [obs["count"], obs["mean"].tolist(), obs["var"].tolist()]
     seen["returns"] = returns["count"]
@@ -145,6 +148,7 @@ class TwoLearnersTest(unittest.TestCase):
         self.assertEqual(metrics["a"], 2.0)  # (300 * 1 + 100 * 5) / 400
         self.assertEqual(metrics["time/transfer_seconds"], 2.0)
         self.assertEqual((metrics["buffer_size"], metrics["train/gradient_steps"]), (400.0, 12.0))
+        self.assertEqual(metrics["train/own_total"], 3.0)  # a row of the learner says so
         self.assertEqual(metrics["rollout/episodes"], 3.0)
         self.assertEqual(metrics["rollout/episode_return_mean"], 20.0)
         self.assertEqual(metrics["rollout/episode_length_mean"], 5.0)

@@ -84,7 +84,8 @@ class SmokeTest(FolderTestCase):
 
     def test_a_run_leaves_these_files_and_no_others(self):
         expected = {"config.yaml", "events.jsonl", "lock", "metrics.csv", "model.pt", "model_best.pt", "report.html"}
-        expected |= {"versions.json", *(f"checkpoints/checkpoint_000000{number}.pt" for number in (3, 6))}
+        expected |= {"versions.json", "metric_table.json"}
+        expected |= {*(f"checkpoints/checkpoint_000000{number}.pt" for number in (3, 6))}
         found = files_in(self.home)
         (events,) = (name for name in found if name.startswith("tensorboard/events.out.tfevents."))
         self.assertEqual(found - {events}, expected)
@@ -831,14 +832,13 @@ class Blocking(io.StringIO):
 
 if __name__ == "__main__":
     from ddp_ppo.config.settings import Config
-    from ddp_ppo.runs.metrics import Console
+    from ddp_ppo.runs.console import Console
     from ddp_ppo.training.trainer import train
-    with open(os.devnull, "w") as silence:
-        for seed in (1, 2):
-            config = Config(env_id="CartPole-v1", seed=seed, total_env_steps=64, rollout_length=16, envs_per_actor=2,
-                            minibatch_size=64, eval_episodes=2)
-            result = train(config, console=Console(silence))
-            print(result.rounds, result.env_steps, result.folder, result.best_return)
+    for seed in (1, 2):
+        config = Config(env_id="CartPole-v1", seed=seed, total_env_steps=64, rollout_length=16, envs_per_actor=2,
+                        minibatch_size=64, eval_episodes=2)
+        result = train(config, console=Console.silent())
+        print(result.rounds, result.env_steps, result.folder, result.best_return)
     try:
         train(Config(env_id="CartPole-v1", total_env_steps=1024, rollout_length=8, eval_interval=0, run_name="odd"),
               console=Console(Odd()))

@@ -28,14 +28,15 @@ from ddp_ppo.sampling.actor_pool import ActorPool
 
 class DiscoKind:
     trained = "agent"
+    metrics = DiscoLearner.metrics
     annotate = "ddp_ppo.learners.disco.annotate:annotate_disco"
     assistant = ""
     rollout_fields = staticmethod(DiscoLearner.rollout_fields)
 
     def require(self, env: EnvSpec, config: Config, *, device: str) -> None:
-        if env.action_kind == "box":
+        if env.action.num_choices is None:
             raise ConfigError(
-                f"learner: disco needs discrete actions, {env.env_id} has {env.action_size} continuous: the rule reads "
+                f"learner: disco needs discrete actions, {env.env_id} has {env.action.describe()}: the rule reads "
                 "policy, values and predictions of each single action; discretize_actions: 3 makes choices of a few "
                 "dimensions, learner: ppo trains this task as it is"
             )

@@ -21,6 +21,7 @@ from ddp_ppo.learners.disco import rule
 from ddp_ppo.learners.disco.agent import Agent, acting_parameters, run, run_online
 from ddp_ppo.learners.disco.batch import BothHeads, Trajectories
 from ddp_ppo.learners.disco.meta_network import MetaNetwork
+from ddp_ppo.learners.disco.metrics import DISCO_METRICS
 from ddp_ppo.learners.disco.optimizer import clipped_adam, fresh_optimizer
 from ddp_ppo.learners.disco.replay import Replay
 from ddp_ppo.maths.moments import RmsState
@@ -32,12 +33,13 @@ from ddp_ppo.sampling.finite import NonFiniteError
 from ddp_ppo.sampling.rollout import Field, Rollout
 
 _TARGET_RATE = 0.1  # of the way that target parameters go towards the online ones in an update
-METRICS = ("loss", *(f"{name}_loss" for name in rule.Losses._fields), "entropy", "value", "td_error", "grad_norm")
+MEASURED = ("loss", *(f"{name}_loss" for name in rule.Losses._fields), "entropy", "value", "td_error", "grad_norm")
 
 
 class DiscoLearner:
     """Everything that lives as long as the agent: parameters, optimizer, the rule's state and the replay."""
 
+    metrics = DISCO_METRICS
     averages_parameters = False  # learners average inside the step and are equal after it
 
     def __init__(
@@ -112,10 +114,10 @@ class DiscoLearner:
         transfer_seconds = time.perf_counter() - started
         steps = [self.update(batch) for batch in self._batches(fresh, round_index)]
         updates.clear()
-        means = torch.stack(steps).mean(0).tolist() if steps else [math.nan] * len(METRICS)
+        means = torch.stack(steps).mean(0).tolist() if steps else [math.nan] * len(MEASURED)
         return self.common(), {
             "buffer_size": float(buffer_size),
-            **{f"train/{name}": mean for name, mean in zip(METRICS, means, strict=True)},
+            **{f"train/{name}": mean for name, mean in zip(MEASURED, means, strict=True)},
             "train/learning_rate": self.learning_rate,
             "train/gradient_steps": float(len(steps)),
             "train/replay_size": float(len(self.replay)),
@@ -144,7 +146,7 @@ class DiscoLearner:
         return [self.replay.sample(torch.from_numpy(row)) for row in index]
 
     def update(self, batch: Trajectories) -> Tensor:
-        """One step of the agent, its target network and the rule's state; returns the METRICS as one tensor."""
+        """One step of the agent, its target network and the rule's state; returns what is MEASURED as one tensor."""
         obs = ((batch.obs - self._obs_mean) * self._obs_inv_std).clamp(-self._obs_clip, self._obs_clip)
         online, taken = run_online(self.agent, obs, batch.act)
         with torch.no_grad():

@@ -20,6 +20,7 @@ from ddp_ppo.sampling.actor_pool import ActorPool
 
 class PPOKind:
     trained = "parameters"
+    metrics = PPO.metrics
     annotate = "ddp_ppo.learners.ppo.annotate:annotate_ppo"
     assistant = "ddp_ppo.learners.ppo.updates.critic_worker:CriticWorker"
     fresh_start = staticmethod(fresh_start)

@@ -22,6 +22,7 @@ from ddp_ppo.config.settings import Config
 from ddp_ppo.learners.adam_state import AdamState
 from ddp_ppo.learners.ppo.loss import Batch, sample_losses
 from ddp_ppo.learners.ppo.loss_settings import loss_settings
+from ddp_ppo.learners.ppo.metrics import PPO_METRICS
 from ddp_ppo.learners.ppo.updates.critic_worker import Team
 from ddp_ppo.learners.ppo.updates.cuda_graphs import captured_on
 from ddp_ppo.learners.ppo.updates.numpy_epoch import Trained
@@ -58,6 +59,8 @@ NO_TEAM = Team()
 
 class PPO:
     """The PPO learner of one process."""
+
+    metrics = PPO_METRICS
 
     def __init__(
         self,
@@ -97,10 +100,10 @@ class PPO:
     @staticmethod
     def rollout_fields(network: NetworkSpec) -> tuple[Field, ...]:
         """What a rollout must hold for this learner, [T(+1), B, ...]."""
-        is_gaussian = network.head == "gaussian"
+        head = network.distribution
         return (
             Field("obs", "float32", (network.obs_size,), extra_rows=1),
-            Field("act", "float32" if is_gaussian else "int64", (network.action_size,) if is_gaussian else ()),
+            Field("act", head.act_dtype, head.act_shape),
             Field("reward", "float32"),
             Field("terminated", "bool"),
             Field("truncated", "bool"),
@@ -157,7 +160,7 @@ class PPO:
             if epoch and config.ppo.recompute_advantages:
                 batch = self._recompute_advantages(updates, batch, reward_scale)
                 self._update.load(batch)
-            order = generator.permutation(num_samples)
+            order = updates.shuffled(1, generator)[0]
             epochs.append(self._update.epoch(order, min(config.ppo.minibatch_size, num_samples), self.learning_rate))
             hold_log_std(self.network, self.policy.flat.data)
             if self._is_kl_reached(epochs[-1].approx_kl):

@@ -13,7 +13,7 @@ import torch
 from ddp_ppo.learners.disco import rule
 from ddp_ppo.learners.disco.agent import AgentSpec, run, run_online
 from ddp_ppo.learners.disco.batch import BothHeads
-from ddp_ppo.learners.disco.learner import METRICS, DiscoLearner
+from ddp_ppo.learners.disco.learner import MEASURED, DiscoLearner
 from ddp_ppo.learners.disco.values import mean_and_std
 from ddp_ppo.runs.checkpoint import load_plain, save_plain
 from ddp_ppo.sampling.finite import NonFiniteError
@@ -92,7 +92,7 @@ class GoldenTest(unittest.TestCase):
     """Comparisons of five updates with golden/update5_*.npz."""
 
     def assert_logs(self, metrics, arrays, index):
-        found = dict(zip(METRICS, metrics.tolist(), strict=True))
+        found = dict(zip(MEASURED, metrics.tolist(), strict=True))
         for name, log, limit in (
             ("loss", "total_loss", 3e-5),
             ("pi_loss", "pi_loss", 3e-5),
@@ -119,7 +119,7 @@ class GoldenTest(unittest.TestCase):
 
 
 def other_logs(learner, batch):
-    """What the reference logs beyond METRICS, of the update that comes next."""
+    """What the reference logs beyond MEASURED, of the update that comes next."""
     with torch.no_grad():
         heads, taken = run_online(learner.agent, batch.obs, batch.act)
         targets, values, after = rule.make_targets(
