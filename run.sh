@@ -12,7 +12,8 @@ LOCK_TIMEOUT_SECONDS=3600
 
 usage() {
     cat <<EOF
-Usage: ./run.sh [CONFIG.yaml] [KEY=VALUE ...]   train (without CONFIG.yaml: configs/half_cheetah.yaml)
+Usage: ./run.sh [CONFIG] [KEY=VALUE ...]        train (without CONFIG: configs/half_cheetah.yaml); CONFIG is a YAML file,
+                                                a name such as ant, or an environment id such as CartPole-v1
        ./run.sh test [MODULE ...]               run every check, or the static checks and only these test modules
        ./run.sh test long [CHECK ...]           run the fault injection checks (half an hour in total)
        ./run.sh COMMAND [ARGUMENT ...]          check train plan bench evaluate play export report compare replay settings metrics disco-weights
@@ -95,6 +96,15 @@ train() {
     exec "$VENV_PYTHON" "$ROOT/train.py" "$@"
 }
 
+# An environment id has a version or a module; any other word is the name of a configuration or a typing mistake.
+is_task() {
+    case $1 in
+    *.yaml | *.yml) false ;;
+    *-v[0-9]* | *:*) ;;
+    *) [ -f "$ROOT/configs/$1.yaml" ] ;;
+    esac
+}
+
 failed=""
 
 # check NAME COMMAND ...: prints one line, and the command's output only if it failed.
@@ -147,7 +157,7 @@ check | train | plan | bench | evaluate | play | export | report | compare | rep
     if [ ! -f "${1-}" ]; then
         case ${1-} in
         "" | -* | *=*) set -- "$DEFAULT_CONFIG" "$@" ;;
-        *) fail "$1 is neither a file nor a command; configurations are in $ROOT/configs, ./run.sh --help lists the commands" ;;
+        *) is_task "$1" || fail "$1 is neither a file nor a command; configurations are in $ROOT/configs, ./run.sh --help lists the commands" ;;
         esac
     fi
     set_up

@@ -69,7 +69,7 @@ def _parser() -> argparse.ArgumentParser:
         ("bench", commands.run_bench, "try numbers of actors and environments on this machine and print the fastest"),
     ):
         command = subparsers.add_parser(name, help=text, description=text)
-        command.add_argument("config", help="YAML file")
+        command.add_argument("config", help="YAML file, name of a shipped configuration, or environment id")
         command.add_argument("overrides", nargs="*", metavar="KEY=VALUE", help="settings that override the file")
         command.add_argument("--json", type=_path, metavar="FILE", help="write the result to this file")
         if name == "train":
@@ -83,7 +83,9 @@ def _parser() -> argparse.ArgumentParser:
             command.add_argument("--seconds", type=float, default=60.0, help="duration of the measurement (default 60)")
         command.set_defaults(run=run)
     evaluate = subparsers.add_parser("evaluate", help="run episodes on fixed seeds: returns, intervals, verdicts")
-    evaluate.add_argument("models", nargs="+", metavar="MODEL", help="run folder, checkpoint or model file")
+    evaluate.add_argument(
+        "models", nargs="+", type=_place, metavar="MODEL", help="run folder, checkpoint or model file"
+    )
     help_text = "number of episodes (default: eval_episodes of the run)"
     evaluate.add_argument("--episodes", type=_whole(1), metavar="N", help=help_text)
     evaluate.add_argument("--seed", type=_whole(0), help="root of the episodes' seeds (default: the run's seed)")
@@ -93,7 +95,7 @@ def _parser() -> argparse.ArgumentParser:
     evaluate.add_argument("--json", type=_path, metavar="FILE", help="write the result to this file")
     evaluate.set_defaults(run=commands.run_evaluation)
     play = subparsers.add_parser("play", help="run and record episodes: a window or a video, curves, the trajectory")
-    play.add_argument("model", metavar="MODEL", help="run folder, checkpoint or model file")
+    play.add_argument("model", type=_place, metavar="MODEL", help="run folder, checkpoint or model file")
     play.add_argument("--episodes", type=_whole(1), default=1, metavar="N", help="number of episodes (default: 1)")
     play.add_argument("--seed", type=_whole(0), help="root of the episodes' seeds (default: the run's seed)")
     play.add_argument("--steps", type=_whole(1), metavar="N", help="cut longer episodes after N steps")
@@ -105,13 +107,13 @@ def _parser() -> argparse.ArgumentParser:
     play.add_argument("--json", type=_path, metavar="FILE", help="write the result to this file")
     play.set_defaults(run=commands.run_episodes)
     export = subparsers.add_parser("export", help="write a policy as ONNX and for plain NumPy, and compare the results")
-    export.add_argument("model", metavar="MODEL", help="run folder, checkpoint or model file")
+    export.add_argument("model", type=_place, metavar="MODEL", help="run folder, checkpoint or model file")
     help_text = "folder for the files (default: MODEL_export next to the model file)"
     export.add_argument("--out", type=_path, metavar="DIR", help=help_text)
     export.add_argument("--json", type=_path, metavar="FILE", help="write the result to this file")
     export.set_defaults(run=commands.run_export)
     report = subparsers.add_parser("report", help="write a run's curves, times and settings as one HTML file")
-    report.add_argument("folder", metavar="RUN", help="run folder")
+    report.add_argument("folder", type=_place, metavar="RUN", help="run folder")
     report.add_argument("--out", type=_path, metavar="FILE", help="page (default: report.html in the run folder)")
     report.add_argument("--json", type=_path, metavar="FILE", help="write the record to this file")
     report.set_defaults(run=commands.write_report_of)
@@ -120,7 +122,7 @@ def _parser() -> argparse.ArgumentParser:
     weights.add_argument("--out", type=_path, metavar="PATH", help=help_text)
     weights.set_defaults(run=commands.fetch_weights)
     compare = subparsers.add_parser("compare", help="compare runs: differences, curves over seeds, a verdict")
-    compare.add_argument("folders", nargs="+", metavar="RUN", help="run folder")
+    compare.add_argument("folders", nargs="+", type=_place, metavar="RUN", help="run folder")
     help_text = "train stable-baselines3's PPO with the same settings and add it"
     compare.add_argument("--against", choices=("sb3",), help=help_text)
     help_text = "a setting or version that may differ within a group of runs; can be repeated"
@@ -131,7 +133,7 @@ def _parser() -> argparse.ArgumentParser:
     compare.add_argument("--json", type=_path, metavar="FILE", help="write the result to this file")
     compare.set_defaults(run=commands.run_comparison)
     replay = subparsers.add_parser("replay", help="repeat the steps that led to a non-finite value")
-    replay.add_argument("evidence", help="evidence_*.pt in a run folder")
+    replay.add_argument("evidence", type=_place, help="evidence_*.pt in a run folder")
     replay.set_defaults(run=commands.show_replay)
     settings = subparsers.add_parser("settings", help="list every setting as a Markdown table")
     settings.set_defaults(run=commands.show_settings)
@@ -151,9 +153,20 @@ def _whole(low: int) -> Callable[[str], int]:
     return whole_number
 
 
+def _place(text: str) -> str:
+    """A type of argument: a path as a person writes it, with `~` and `$VARIABLES`."""
+    from ddp_ppo.config.paths import expand_path
+    from ddp_ppo.config.yaml_text import RefusedError
+
+    try:
+        return expand_path(text)
+    except RefusedError as error:
+        raise argparse.ArgumentTypeError(f"{text}: {error}") from error
+
+
 def _path(text: str) -> Path:
     """An argument type: an absolute path, which stays the same if an environment changes the current folder."""
-    return Path(text).absolute()
+    return Path(_place(text)).absolute()
 
 
 def _guarded(run: Callable[[], int]) -> int:

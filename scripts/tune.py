@@ -18,7 +18,8 @@ os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")  # before NumPy: each process
 
 import optuna
 
-from ddp_ppo.config.settings import Config, load_config
+from ddp_ppo.config.load import load_config
+from ddp_ppo.config.settings import Config
 from ddp_ppo.runs.console import Console
 from ddp_ppo.training.trainer import train
 

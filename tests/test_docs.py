@@ -20,7 +20,9 @@ from contextlib import ExitStack
 from pathlib import Path
 from typing import NamedTuple
 
-from ddp_ppo.config.settings import describe_settings, load_config
+from ddp_ppo.config.load import load_config
+from ddp_ppo.config.sections import FLAT_NAMES
+from ddp_ppo.config.settings import describe_settings
 from ddp_ppo.runs.anomalies import Watch
 from tests.support.disco_golden import WEIGHTS
 from tests.support.process import PROGRAMS, ROOT, FolderTestCase, Program, free_port
@@ -253,16 +255,18 @@ class NamesTest(unittest.TestCase):
         self.assertEqual(unlinked, [])
 
     def test_settings_that_are_given_a_value_exist(self):
-        known = {setting.name for setting in describe_settings()} | {"inherits"}
+        known = {setting.name for setting in describe_settings()} | {*FLAT_NAMES, "inherits"}
         for document in DOCS:
             quoted = re.findall(r"`([^`\n]+)`", document.read_text())
-            given = re.findall(r"(?<![\w.-])([a-z][a-z_]+)=[\w.'\"<{\[-]", "\n".join(quoted))
-            given += [match[1] for text in quoted if (match := re.fullmatch(r"([a-z_]+): \S+", text))]
+            given = re.findall(r"(?<![\w.-])([a-z][a-z_.]+)=[\w.'\"<{\[-]", "\n".join(quoted))
+            given += [match[1] for text in quoted if (match := re.fullmatch(r"([a-z_.]+): \S+", text))]
             self.assertEqual({*given} - known - NO_SETTINGS, set(), document.name)
 
     def test_names_in_troubleshooting_are_metrics_events_settings_or_commands(self):
         text = (ROOT / "docs" / "troubleshooting.md").read_text()
-        known = {setting.name for setting in describe_settings()} | METRICS | RULES | COMMANDS | NO_SETTINGS
+        known = (
+            {setting.name for setting in describe_settings()} | {*FLAT_NAMES} | METRICS | RULES | COMMANDS | NO_SETTINGS
+        )
         words = set(re.findall(r"`((?:[a-z]+/)?[a-z_]+)`", text))
         self.assertEqual(words - known, set())
         self.assertLessEqual(RULES, words, "every rule of anomalies.py has its line")

@@ -9,7 +9,8 @@ from pathlib import Path
 import numpy as np
 import torch
 
-from ddp_ppo.config.settings import ConfigError, load_config
+from ddp_ppo.config.load import load_config
+from ddp_ppo.config.settings import ConfigError
 from ddp_ppo.envs.build import make_batch_env
 from ddp_ppo.policies.numpy_policy import NumpyPolicy
 from ddp_ppo.runs.checkpoint import find_checkpoint

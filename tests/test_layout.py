@@ -49,7 +49,6 @@ NOT_ON_IMPORT = {"TYPE_CHECKING", "typing.TYPE_CHECKING", "__name__ == '__main__
 MAX_LINES = 300
 LONGER_FILES = {
     "ddp_ppo/cli/commands.py",
-    "ddp_ppo/config/settings.py",
     "ddp_ppo/learners/ppo/learner.py",
     "ddp_ppo/sampling/actor.py",
     "ddp_ppo/sampling/actor_pool.py",

@@ -28,7 +28,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[2]))
-from ddp_ppo.config.settings import Config, ConfigError, load_config
+from ddp_ppo.config.load import load_config
+from ddp_ppo.config.settings import Config, ConfigError
 from ddp_ppo.envs.build import make_batch_env
 from ddp_ppo.errors import EnvError, blamed
 from ddp_ppo.processes.lifetime import die_with_parent
@@ -52,9 +53,10 @@ _METRICS = {  # ours: theirs
 }
 _SAME_ONLY: Mapping[str, tuple[Any, ...]] = {  # what has a counterpart there
     "learner": ("ppo",),
+    "env_ids": ((),),
     "discretize_actions": (None,),
     "learning_rate_schedule": ("constant", "linear"),
-    "recompute_advantages": (False,),
+    "ppo.recompute_advantages": (False,),
 }
 
 
@@ -91,8 +93,8 @@ def train_sb3(run: Run) -> Path:
         return folder
     config = load_config(run.path / "config.yaml")
     for key, allowed in _SAME_ONLY.items():
-        if getattr(config, key) not in allowed:
-            raise ConfigError(f"--against sb3: {key}: {getattr(config, key)} has no counterpart in {_PACKAGE}")
+        if (value := config.values()[key]) not in allowed:
+            raise ConfigError(f"--against sb3: {key}: {value} has no counterpart in {_PACKAGE}")
     print(f"training {_PACKAGE}, seed {seed}, {config.total_env_steps:,} environment steps ...", flush=True)
     rows = _train(config, num_learners=round(run.transitions_per_round / config.samples_per_round))
     _write(folder, run, settings, rows)
@@ -183,23 +185,23 @@ def _model(config: Config, num_learners: int) -> tuple[Any, Any]:
         envs,
         learning_rate=config.learning_rate,
         n_steps=config.rollout_length,
-        batch_size=min(config.minibatch_size, config.samples_per_round) * num_learners,
-        n_epochs=config.num_epochs,
+        batch_size=min(config.ppo.minibatch_size, config.samples_per_round) * num_learners,
+        n_epochs=config.ppo.num_epochs,
         gamma=config.gamma,
         gae_lambda=config.gae_lambda,
-        clip_range=config.clip_range,
-        clip_range_vf=config.value_clip_range,
-        normalize_advantage=config.normalize_advantages,
-        ent_coef=config.entropy_coef,
-        vf_coef=config.value_coef,
-        max_grad_norm=math.inf if config.max_grad_norm is None else config.max_grad_norm,
-        target_kl=config.target_kl,
+        clip_range=config.ppo.clip_range,
+        clip_range_vf=config.ppo.value_clip_range,
+        normalize_advantage=config.ppo.normalize_advantages,
+        ent_coef=config.ppo.entropy_coef,
+        vf_coef=config.ppo.value_coef,
+        max_grad_norm=math.inf if config.ppo.max_grad_norm is None else config.ppo.max_grad_norm,
+        target_kl=config.ppo.target_kl,
         stats_window_size=_EPISODES_OF_A_ROUND,
         policy_kwargs={
             "net_arch": list(config.hidden_sizes),
             "activation_fn": activation,
             "log_std_init": config.init_log_std,
-            "optimizer_kwargs": {"eps": config.adam_eps},
+            "optimizer_kwargs": {"eps": config.ppo.adam_eps},
         },
         seed=config.seed,
         device="cpu",
@@ -214,7 +216,9 @@ def _make_env(config: Config) -> Any:
     from stable_baselines3.common.monitor import Monitor
 
     with blamed(f"--against sb3: {config.env_id} is not made by Gymnasium"):
-        env = gymnasium.make(config.env_id, max_episode_steps=config.max_episode_steps, **config.env_kwargs)
+        env = gymnasium.make(
+            config.env_id, max_episode_steps=config.max_episode_steps, **config.env_arguments["env_kwargs"]
+        )
     return Monitor(env)
 
 

@@ -36,7 +36,7 @@ _NUM_ROUNDS = 30
 
 def prepared(*words: str) -> Any:
     """The plan of one learner on the CPU with these settings."""
-    from ddp_ppo.config.settings import load_config
+    from ddp_ppo.config.load import load_config
     from ddp_ppo.training.plan import prepare
 
     return prepare(load_config(CONFIG, ["device=cpu", *words]), environ={})
@@ -209,7 +209,7 @@ def collectives(num_floats: Sequence[int]) -> list[dict[str, float]]:
     """Seconds of averaging and of broadcasting a vector, for each size; called in every process of torchrun."""
     import torch
 
-    from ddp_ppo.config.settings import load_config
+    from ddp_ppo.config.load import load_config
     from ddp_ppo.distributed.group import LearnerGroup
     from ddp_ppo.distributed.topology import resolve_training_topology
 

@@ -16,7 +16,6 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from ddp_ppo.config.settings import env_ids
 from ddp_ppo.envs.build import make_batch_env, own_class_path
 from ddp_ppo.envs.columns import Interface, describe_interface
 from ddp_ppo.envs.gymnasium_env import build_env
@@ -69,7 +68,7 @@ class Trial:
     @property
     def env_id(self) -> str:
         """What is looked at; of several tasks the first."""
-        return env_ids(self.plan.config.env_id)[0]
+        return self.plan.config.tasks[0]
 
     @property
     def own_class(self) -> str | None:
@@ -96,7 +95,7 @@ class Trial:
         """One environment of Gymnasium, before it is made an array."""
         config = self.plan.config
         clock = config.remove_profiler_clock
-        env, _ = build_env(self.env_id, config.env_kwargs, config.max_episode_steps, clock)
+        env, _ = build_env(self.env_id, config.env_arguments["env_kwargs"], config.max_episode_steps, clock)
         try:
             yield env
         finally:

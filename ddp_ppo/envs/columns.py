@@ -11,10 +11,10 @@ from collections.abc import Mapping
 from contextlib import closing
 from typing import Any, NamedTuple
 
-from ddp_ppo.config.settings import env_ids
 from ddp_ppo.envs.build import make_batch_env, own_class_path
 from ddp_ppo.envs.discrete_actions import choice_columns
 from ddp_ppo.envs.gymnasium_env import build_env
+from ddp_ppo.envs.multi_task import task_ids
 from ddp_ppo.envs.spaces import action_grid
 from ddp_ppo.errors import EnvError, describe_cause
 from ddp_ppo.protocols import Column, EnvSpec
@@ -61,7 +61,7 @@ def describe_interface(env_arguments: Mapping[str, Any]) -> Interface:
     """
     arguments = {"env_kwargs": {}, "backend": "auto", **env_arguments}
     num_bins = arguments.pop("discretize_actions", None)
-    arguments["env_id"] = env_id = env_ids(arguments["env_id"])[0]
+    arguments["env_id"] = env_id = task_ids(arguments["env_id"])[0]
     with closing(make_batch_env(num_envs=1, **arguments)) as batch:
         spec, own = batch.spec, batch
     if own_class_path(env_id, arguments["backend"]) is not None:

@@ -80,8 +80,8 @@ def compare(runs: Sequence[Run], ignored: Sequence[str] = ()) -> Comparison:
     for place, run in enumerate(runs):
         if any(run.path.samefile(other.path) for other in runs[:place]):
             raise ConfigError(f"{run.path}: given twice")
-        if run.setting("env_id") != runs[0].setting("env_id"):
-            tasks = f"{run.setting('env_id')}, not {runs[0].setting('env_id')}"
+        if run.tasks != runs[0].tasks:
+            tasks = f"{run.tasks}, not {runs[0].tasks}"
             raise ConfigError(f"{run.path}: its task is {tasks}; returns of two tasks cannot be compared")
     metric = score_metric(runs)
     for run in runs:
@@ -169,7 +169,7 @@ def write_png(comparison: Comparison, path: Path) -> None:
         axes.set_ylabel(_score_name(comparison).lower())
         axes.grid(alpha=0.3)
     axes.legend(frameon=False)
-    figure.suptitle(f"{_score_name(comparison)} in {comparison.groups[0].runs[0].setting('env_id')}")
+    figure.suptitle(f"{_score_name(comparison)} in {comparison.groups[0].runs[0].tasks}")
     figure.savefig(path, dpi=150)
 
 

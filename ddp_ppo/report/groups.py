@@ -15,6 +15,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
 
+from ddp_ppo.config.sections import canonical
 from ddp_ppo.config.settings import ConfigError
 from ddp_ppo.maths.statistics import (
     bootstrap_interval,
@@ -89,6 +90,7 @@ def group_runs(runs: Sequence[Run], ignored: Sequence[str] = ()) -> list[Group]:
     Raises:
         ConfigError: no run has such a setting or version.
     """
+    ignored = [canonical(name) for name in ignored]
     traits = [{**run.versions, **{key: given.value for key, given in run.settings.items()}} for run in runs]
     for name in ignored:
         if not any(name in one for one in traits):

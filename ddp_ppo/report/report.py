@@ -66,7 +66,7 @@ def record(run: Run) -> dict[str, str]:
     length = run.setting("rollout_length")
     updates = sum(value for _, value in run.known(GRADIENT_STEPS))
     return {
-        "task": f"{run.setting('env_id')}, seed {run.setting('seed')}",
+        "task": f"{run.tasks}, seed {run.setting('seed')}",
         "environments": f"{run.transitions_per_round / length:,.0f}, {run.setting('envs_per_actor')} in each actor",
         "rollout length": f"{length:,} steps of each environment in a round",
         "total transitions": f"{run.column('env_steps')[-1]:,.0f}",

@@ -14,8 +14,8 @@ from typing import Any, Literal
 import numpy as np
 import torch
 
-from ddp_ppo.config.settings import env_ids
 from ddp_ppo.envs.build import describe_env, make_batch_env
+from ddp_ppo.envs.multi_task import task_ids
 from ddp_ppo.maths.moments import RmsState
 from ddp_ppo.policies.network import NetworkSpec, from_named, to_named
 from ddp_ppo.policies.registry import build_policy
@@ -117,7 +117,7 @@ def with_tasks(model: Model) -> list[Model]:
 
     What its run says of a round and its return belongs to all of them together, so these do not have it.
     """
-    ids = env_ids(model.env.env_id)
+    ids = task_ids(model.env_arguments["env_id"])
     return [model, *(_for_task(model, env_id) for env_id in ids if len(ids) > 1)]
 
 

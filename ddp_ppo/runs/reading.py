@@ -13,8 +13,10 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from ddp_ppo.config.settings import Config, ConfigError, dump_effective
-from ddp_ppo.config.yaml_text import RefusedError, to_yaml, values_of
+from ddp_ppo.config.sections import canonical
+from ddp_ppo.config.settings import Config, ConfigError
+from ddp_ppo.config.writing import dump_effective, read_effective
+from ddp_ppo.config.yaml_text import RefusedError, to_yaml
 from ddp_ppo.runs.metric_table import TABLE_FILE, MetricTable, read_table
 
 BY_HAND = "edited by hand"  # the origin of a setting in a run folder that has none
@@ -80,9 +82,14 @@ class Run:
         return steps[-1] - steps[-2]
 
     def setting(self, name: str) -> Any:
-        """A setting's value; None where it is null or the run's release did not have it."""
-        text = self.settings[name].value if name in self.settings else "null"
-        return json.loads(text)
+        """A setting's value, by any of its names; None where it is null or the run's release did not have it."""
+        given = self.settings.get(canonical(name))
+        return None if given is None else json.loads(given.value)
+
+    @property
+    def tasks(self) -> str:
+        """The task that was trained on; several with commas between them."""
+        return ", ".join(self.setting("env_ids") or [self.setting("env_id")])
 
 
 def read_run(path: str | Path) -> Run:
@@ -131,12 +138,12 @@ def _read(folder: Path) -> Run:
 
 
 def read_settings(text: str) -> dict[str, Given]:
-    """The lines `key: value  # origin` that `config.dump_effective` writes, and what a hand has made of them.
+    """What `dump_effective` has written, and what a hand has made of it, by the names of settings.
 
     Raises:
         RefusedError: it is no YAML of one mapping.
     """
-    found = values_of(text, "config.yaml")
+    found = read_effective(text, "config.yaml")
     return {key: Given(to_yaml(value), origin or BY_HAND) for key, (value, origin) in found.items()}
 
 

@@ -13,7 +13,8 @@ from typing import Any
 
 import torch
 
-from ddp_ppo.config.settings import Config, ConfigError, describe_settings, load_config
+from ddp_ppo.config.load import load_config
+from ddp_ppo.config.settings import Config, ConfigError
 from ddp_ppo.distributed.group import folder_of_launch
 from ddp_ppo.distributed.topology import TrainingTopology, resolve_training_topology
 from ddp_ppo.envs.build import describe_env
@@ -164,9 +165,9 @@ def _find_resumed(
     count, needed = len(content["ranks"][0]["learner"][kind.trained]), kind.num_parameters(config, network)
     if count != needed:
         raise CheckpointError(f"resume: {path} holds {count:,} parameters, this configuration needs {needed:,}")
-    if content["env"]["env_id"] != config.env_id:
+    if content["env"]["env_id"] != ", ".join(config.tasks):
         raise CheckpointError(
-            f"resume: {path} is of {content['env']['env_id']}, this configuration of {config.env_id}; "
+            f"resume: {path} is of {content['env']['env_id']}, this configuration of {', '.join(config.tasks)}; "
             f"init_from={path} would start a new run from its parameters"
         )
     changed = _changed_settings(config, path.parent.parent / "config.yaml")
@@ -187,12 +188,13 @@ def _existing(place: Path) -> Path:
 def _changed_settings(config: Config, effective: Path) -> list[str]:
     """A note of what is set differently from the run that is resumed."""
     try:
-        before = load_config(effective)
+        before = load_config(effective).values()
     except ConfigError:
         return []  # a checkpoint that was copied elsewhere, or a file of another version
-    names = [s.name for s in describe_settings() if s.name not in _NOT_COMPARED]
     changes = [
-        f"{n}: {getattr(before, n)} -> {getattr(config, n)}" for n in names if getattr(before, n) != getattr(config, n)
+        f"{name}: {before.get(name)} -> {value}"
+        for name, value in config.values().items()
+        if name not in _NOT_COMPARED and before.get(name) != value
     ]
     return [f"settings that differ from the run so far: {'; '.join(changes)}"] if changes else []
 

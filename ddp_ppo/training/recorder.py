@@ -15,7 +15,8 @@ from pathlib import Path
 from shlex import quote
 from typing import Any
 
-from ddp_ppo.config.settings import Config, ConfigError, save_effective
+from ddp_ppo.config.settings import Config, ConfigError
+from ddp_ppo.config.writing import save_effective
 from ddp_ppo.protocols import Arrays, PlainState
 from ddp_ppo.report.report import report_or_warn
 from ddp_ppo.runs.anomalies import Anomaly, Watch
@@ -150,7 +151,7 @@ class Recorder(FaultRecorder):
                 self._folder.tensorboard,
                 self._table,
                 after_step=env_steps,
-                settings=asdict(self._plan.config),
+                settings=self._plan.config.values(),
                 reported=self._csv.reported,
             )
             self._stack.callback(lambda: self._write("tensorboard", self._tensorboard.close))

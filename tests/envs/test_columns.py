@@ -142,7 +142,9 @@ class ColumnsTest(unittest.TestCase):
         self.assertEqual(interface.choices, ((-1, -1), (-1, 1), (1, -1), (1, 1)))
 
     def test_of_several_tasks_the_first_is_described(self):
-        both, first = (describe_interface({"env_id": env_id}) for env_id in ("CartPole-v1, CartPole-v0", "CartPole-v1"))
+        both, first = (
+            describe_interface({"env_id": env_id}) for env_id in (["CartPole-v1", "CartPole-v0"], "CartPole-v1")
+        )
         self.assertEqual(both, first)
 
     def test_what_a_wrapper_may_have_changed_is_not_named(self):

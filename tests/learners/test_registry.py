@@ -5,11 +5,12 @@ import signal
 import tempfile
 import unittest
 from pathlib import Path
-from typing import get_args, get_type_hints
 
 import torch
 
-from ddp_ppo.config.settings import Config, ConfigError, load_config
+from ddp_ppo.config.load import load_config
+from ddp_ppo.config.sections import OWN
+from ddp_ppo.config.settings import Config, ConfigError
 from ddp_ppo.learners.disco.agent import AgentSpec, acting_parameters
 from ddp_ppo.learners.registry import LEARNERS
 from ddp_ppo.protocols import EnvSpec
@@ -45,7 +46,7 @@ SPEC = AgentSpec(64, 3, (12, 9))
 
 class TableTest(unittest.TestCase):
     def test_every_choice_of_the_setting_has_a_row(self):
-        self.assertEqual(tuple(LEARNERS), get_args(get_type_hints(Config)["learner"]))
+        self.assertEqual(tuple(LEARNERS), tuple(OWN))
 
     def test_a_run_that_ends_before_the_replay_holds_a_batch_is_told(self):
         for rounds, words in {31: ["nothing is trained.* in round 32, the run has 31"], 32: []}.items():
@@ -98,13 +99,13 @@ class RefusalTest(unittest.TestCase):
             path = Path(folder) / "child.yaml"
             path.write_text(f"inherits: {ROOT}/configs/base.yaml\nlearner: disco\nlearning_rate_schedule: constant\n")
             config = load_config(path)
-        self.assertEqual((config.value_coef, config.gamma), (0.5, 0.99))  # base.yaml: 0.25 and 0.99
+        self.assertEqual((config.ppo.value_coef, config.gamma), (0.5, 0.99))  # base.yaml: 0.25 and 0.99
 
     def test_what_the_rule_cannot_do(self):
         self.assertIn("adaptive follows PPO's KL", self.complaint(learning_rate_schedule="adaptive"))
         self.assertIn("needs at least one layer", self.complaint(hidden_sizes=()))
         self.assertIn(
-            "disco_replay_capacity: 8 never holds disco_batch_size: 9",
+            "disco.replay_capacity: 8 never holds disco.batch_size: 9",
             self.complaint(disco_batch_size=9, disco_replay_capacity=8),
         )
 
@@ -230,7 +231,7 @@ class OtherTasksTest(DiscoFolderTestCase):
         super().setUpClass()
         runs = {
             "box": ("env_id=Pendulum-v1", "discretize_actions=3", "max_episode_steps=20"),
-            "both": ("env_id=ddp_ppo.tasks.catch:Catch-v0, tests.support.fixtures:ShortCatch-v0",),
+            "both": ("env_ids=[ddp_ppo.tasks.catch:Catch-v0, tests.support.fixtures:ShortCatch-v0]",),
         }
         few = ("total_env_steps=112", "eval_interval=0")
         cls.run_all(*(["train", cls.catch, f"run_name={name}", *few, *words] for name, words in runs.items()))

@@ -7,6 +7,9 @@ from pathlib import Path
 
 import torch
 
+from ddp_ppo.config.disco import DiscoSettings
+from ddp_ppo.config.sections import canonical
+from ddp_ppo.config.setting import settings_of
 from ddp_ppo.config.settings import describe_settings
 from tests.long.report import SKIPPED, Row, newest_run, start, verdict
 from tests.support.process import read_csv
@@ -83,12 +86,13 @@ OTHER: dict[str, tuple[str, tuple[str, ...], Callable[[Path], object]]] = {
 }
 # Settings whose effect another test shows.
 ELSEWHERE = {
+    "env_ids": "envs/test_multi_task",
     "env_backend": "envs/mujoco/test_tasks",
     "remove_profiler_clock": "envs/mujoco/test_profiler_clock",
     "device": "distributed/test_topology",
     "learner": "learners/test_registry",
     "num_gpus": "distributed/test_topology",
-    "actors_per_gpu": "config/test_settings",
+    "actors_per_gpu": "config/test_rules",
     "param_sync_interval": "training/test_trainer",
     "sync_mode": "training/test_trainer",
     "policy_backend": "sampling/test_actor_pool",
@@ -101,11 +105,7 @@ ELSEWHERE = {
     "max_actor_restarts": "sampling/test_actor_pool",
     "collective_timeout_seconds": "distributed/test_group",
     "learner_threads": "learners/ppo/updates/test_critic_worker",
-    **{
-        f"disco_{name}": "learners/test_registry"
-        for name in ("weights", "batch_size", "replay_capacity", "updates_per_round")
-    },
-    "disco_retrace_lambda": "learners/test_registry",
+    **{name: "learners/test_registry" for name in settings_of(DiscoSettings, "disco")},
     "conv_channels": "learners/test_registry",
     "discretize_actions": "learners/test_registry",
 }
@@ -113,7 +113,9 @@ ELSEWHERE = {
 
 def unlisted() -> list[str]:
     """Settings without a row, and rows without a setting."""
-    return sorted({setting.name for setting in describe_settings()} ^ {*LEARNING, *OTHER, *ELSEWHERE})
+    return sorted(
+        {setting.name for setting in describe_settings()} ^ {canonical(key) for key in (*LEARNING, *OTHER, *ELSEWHERE)}
+    )
 
 
 def run(folder: Path, part: str = "") -> Iterator[Row]:

@@ -6,6 +6,7 @@ import tempfile
 import unittest
 from pathlib import Path
 
+from ddp_ppo.config.sections import canonical
 from ddp_ppo.config.settings import describe_settings
 from ddp_ppo.learners.registry import LEARNERS
 from ddp_ppo.runs.metric_table import (
@@ -48,7 +49,7 @@ class RowsTest(unittest.TestCase):
 
     def test_a_mark_is_a_setting(self):
         settings = {setting.name for setting in describe_settings()}
-        self.assertLessEqual({row.mark for table in TABLES.values() for row in table} - {""}, settings)
+        self.assertLessEqual({canonical(row.mark) for table in TABLES.values() for row in table} - {""}, settings)
 
     def test_every_stage_of_a_round_has_a_row(self):
         self.assertLessEqual({f"time/{name}_seconds" for name in STAGES}, {row.name for row in METRICS})

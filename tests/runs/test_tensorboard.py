@@ -186,7 +186,7 @@ class PagesTest(PagesTestCase):
         self.assertIs(found["overlap"].bool_value, True)
         self.assertEqual(found["env_id"].string_value, "CartPole-v1")
         self.assertEqual(found["hidden_sizes"].string_value, "[8]")
-        self.assertEqual(found["target_kl"].string_value, "null")
+        self.assertEqual(found["ppo.target_kl"].string_value, "null")
         self.assertNotIn("run_name", found)
 
     def test_the_page_comes_with_the_first_row_so_that_a_live_run_has_it(self):

@@ -16,8 +16,8 @@ import tempfile
 import time
 import unittest
 import uuid
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager, suppress
+from collections.abc import Callable
+from contextlib import suppress
 from pathlib import Path
 from typing import NamedTuple
 
@@ -33,6 +33,8 @@ PROGRAMS = ROOT / "tests" / "support" / "programs"
 LIMIT_SECONDS = 60.0
 POLL_SECONDS = 0.01
 TIME_COLUMNS = "time/"
+if signal.getsignal(signal.SIGHUP) is signal.SIG_IGN:  # under nohup: programs would inherit that, but not a handler
+    signal.signal(signal.SIGHUP, lambda number, frame: None)
 TORCHRUN_VARIABLES = ("RANK", "WORLD_SIZE", "LOCAL_RANK", "LOCAL_WORLD_SIZE", "GROUP_RANK", "OMP_NUM_THREADS")
 
 # 2 actors x 2 environments x 16 steps = 64 samples a round; CartPole's state can be saved.
@@ -72,16 +74,15 @@ class Program:
         inherited = {key: text for key, text in os.environ.items() if key not in TORCHRUN_VARIABLES}
         self._files = [tempfile.TemporaryFile(dir=folder.parent) for _ in range(2)]  # noqa: SIM115 - lives as long
         self.start = time.monotonic()
-        with heeding_hangups():
-            self.process = subprocess.Popen(
-                [sys.executable, *map(str, words)],
-                cwd=folder,
-                env={**inherited, "PYTHONPATH": str(ROOT), **(environ or {}), name: value},
-                stdin=subprocess.DEVNULL,
-                stdout=self._files[0],
-                stderr=self._files[1],
-                start_new_session=True,
-            )
+        self.process = subprocess.Popen(
+            [sys.executable, *map(str, words)],
+            cwd=folder,
+            env={**inherited, "PYTHONPATH": str(ROOT), **(environ or {}), name: value},
+            stdin=subprocess.DEVNULL,
+            stdout=self._files[0],
+            stderr=self._files[1],
+            start_new_session=True,
+        )
 
     def __enter__(self) -> Program:
         return self
@@ -145,16 +146,6 @@ class Program:
                 with suppress(ProcessLookupError):
                     os.kill(pid, signal.SIGKILL)
         self.process.wait()
-
-
-@contextmanager
-def heeding_hangups() -> Iterator[None]:
-    """Has programs that start in it end with their terminal, also where the tests themselves run under nohup."""
-    before = signal.signal(signal.SIGHUP, signal.SIG_DFL)
-    try:
-        yield
-    finally:
-        signal.signal(signal.SIGHUP, before)
 
 
 def free_port() -> int:

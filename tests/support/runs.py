@@ -8,7 +8,8 @@ import math
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
-from ddp_ppo.config.settings import Config, dump_effective
+from ddp_ppo.config.settings import Config
+from ddp_ppo.config.writing import dump_effective
 from ddp_ppo.learners.ppo.metrics import PPO_METRICS
 from ddp_ppo.runs.metric_table import METRICS, TABLE_FILE, MetricTable, save_table
 

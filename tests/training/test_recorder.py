@@ -14,7 +14,8 @@ from unittest import mock
 import numpy as np
 from tensorboard.backend.event_processing.event_accumulator import EventAccumulator
 
-from ddp_ppo.config.settings import ConfigError, load_config
+from ddp_ppo.config.load import load_config
+from ddp_ppo.config.settings import ConfigError
 from ddp_ppo.learners.ppo.kind import PPOKind
 from ddp_ppo.learners.registry import LEARNERS
 from ddp_ppo.maths.moments import empty_rms_state

@@ -11,7 +11,7 @@ import unittest
 
 import torch
 
-from ddp_ppo.config.settings import load_config
+from ddp_ppo.config.load import load_config
 from ddp_ppo.sampling.episodes import evaluation_seeds
 from tests.support.process import (
     FIXTURE,
@@ -72,7 +72,7 @@ class SmokeTest(FolderTestCase):
         text = (self.home / "config.yaml").read_text()
         self.assertRegex(text, r"(?m)^env_id: \"InvertedPendulum-v5\"  # .*smoke\.yaml:\d+$")
         self.assertRegex(text, r"(?m)^gamma: 0\.99  # .*base\.yaml:\d+$")
-        self.assertRegex(text, r"(?m)^adam_eps: .*  # default$")
+        self.assertRegex(text, r"(?m)^  adam_eps: .*  # default$")
 
     def test_every_row_has_the_true_number_of_samples_and_steps(self):  # C15
         self.assertEqual(numbers(self.rows, "round"), [1, 2, 3, 4, 5, 6])

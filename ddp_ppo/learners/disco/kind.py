@@ -15,7 +15,6 @@ from ddp_ppo.learners.disco.agent import Agent, AgentSpec
 from ddp_ppo.learners.disco.agent import initial_parameters as initial_agent
 from ddp_ppo.learners.disco.learner import DiscoLearner
 from ddp_ppo.learners.disco.meta_network import MetaNetwork
-from ddp_ppo.learners.disco.settings import DiscoSettings
 from ddp_ppo.learners.disco.weights import find_weights, load_weights
 from ddp_ppo.learners.interface import Learner, LearnerJob
 from ddp_ppo.learners.starting_point import StartingPoint
@@ -50,7 +49,7 @@ class DiscoKind:
         return self._agent_spec(config, network).num_parameters
 
     def pretrained(self, config: Config, environ: Mapping[str, str]) -> Mapping[str, FloatArray]:
-        return load_weights(find_weights(config.disco_weights, environ))
+        return load_weights(find_weights(config.disco.weights, environ))
 
     def fresh_start(self, config: Config, network: NetworkSpec) -> StartingPoint:
         parameters = initial_agent(self._agent_spec(config, network), stream(config.seed, Purpose.INIT))
@@ -90,16 +89,16 @@ class DiscoKind:
         if first <= rounds:
             return []
         return [
-            f"nothing is trained: the replay holds disco_batch_size: {config.disco_batch_size} trajectories in round "
-            f"{first}, the run has {rounds}; raise total_env_steps, or lower disco_batch_size or rollout_length"
+            f"nothing is trained: the replay holds disco.batch_size: {config.disco.batch_size} trajectories in round "
+            f"{first}, the run has {rounds}; raise total_env_steps, or lower disco.batch_size or rollout_length"
         ]
 
     def first_round(self, config: Config, num_envs: int) -> int:
         """That in which the replay holds a batch."""
-        return -(-config.disco_batch_size // num_envs) if config.disco_replay_capacity else 1
+        return -(-config.disco.batch_size // num_envs) if config.disco.replay_capacity else 1
 
     def update_text(self, job: LearnerJob) -> str:
-        settings, first = _disco_settings(job.config), self.first_round(job.config, job.topology.num_envs)
+        settings, first = job.config.disco, self.first_round(job.config, job.topology.num_envs)
         source = f"of the last {settings.replay_capacity}" if settings.replay_capacity else "of the round"
         size = settings.batch_size if settings.replay_capacity else job.topology.num_envs
         return (
@@ -113,7 +112,7 @@ class DiscoKind:
         device = torch.device(job.topology.device)
         agent = Agent(self._agent_spec(job.config, job.network), torch.tensor(parameters, device=device))
         return DiscoLearner(
-            _disco_settings(job.config),
+            job.config,
             agent,
             meta=MetaNetwork(job.pretrained, device),
             average=group.average,
@@ -129,18 +128,3 @@ class DiscoKind:
             image=network.image,
             obs_scale=network.obs_scale,
         )
-
-
-def _disco_settings(config: Config) -> DiscoSettings:
-    schedule = config.learning_rate_schedule
-    assert schedule != "adaptive"  # the configuration has been checked
-    return DiscoSettings(
-        config.learning_rate,
-        schedule,
-        config.gamma,
-        config.disco_retrace_lambda,
-        config.disco_batch_size,
-        config.disco_replay_capacity,
-        config.disco_updates_per_round,
-        config.seed,
-    )

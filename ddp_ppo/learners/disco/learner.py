@@ -16,6 +16,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from ddp_ppo.config.settings import Config
 from ddp_ppo.learners.disco import rule
 from ddp_ppo.learners.disco.agent import Agent, acting_parameters, run, run_online
 from ddp_ppo.learners.disco.batch import BothHeads, Trajectories
@@ -23,7 +24,6 @@ from ddp_ppo.learners.disco.meta_network import MetaNetwork
 from ddp_ppo.learners.disco.metrics import DISCO_METRICS
 from ddp_ppo.learners.disco.optimizer import clipped_adam, fresh_optimizer
 from ddp_ppo.learners.disco.replay import ReplayBuffer
-from ddp_ppo.learners.disco.settings import DiscoSettings
 from ddp_ppo.maths.moments import RmsState
 from ddp_ppo.maths.seeding import Purpose, stream
 from ddp_ppo.policies.network import NetworkSpec
@@ -44,7 +44,7 @@ class DiscoLearner:
 
     def __init__(
         self,
-        settings: DiscoSettings,
+        config: Config,
         agent: Agent,
         *,
         meta: MetaNetwork,
@@ -58,14 +58,14 @@ class DiscoLearner:
             average: replaces a tensor by its mean over all learners, in place; called three times an update.
             rank: among the learners; each samples its replay buffer in an order of its own.
         """
-        self.settings = settings
+        self.config = config
         self.agent = agent
         self.network = agent.spec.acting_network
         self.target = Agent(agent.spec, agent.flat.clone(), is_trained=False)
         self.optimizer = fresh_optimizer(agent.flat)
         self.state = rule.birth(meta)
-        self.replay = ReplayBuffer(settings.replay_capacity, meta.device)
-        self.learning_rate = settings.learning_rate
+        self.replay = ReplayBuffer(config.disco.replay_capacity, meta.device)
+        self.learning_rate = config.learning_rate
         self._meta = meta
         self._average = average
         self._rank = rank
@@ -102,14 +102,14 @@ class DiscoLearner:
         Raises:
             NonFiniteError: a gradient is not finite; no step was taken with it.
         """
-        settings, buffer_size = self.settings, updates.buffer_size
+        config, buffer_size = self.config, updates.buffer_size
         if buffer_size == 0:
             raise ValueError("train_step needs a filled rollout; this one has been trained on already")
-        if settings.learning_rate_schedule == "linear":
-            self.learning_rate = settings.learning_rate * (1.0 - done)
+        if config.learning_rate_schedule == "linear":
+            self.learning_rate = config.learning_rate * (1.0 - done)
         started = time.perf_counter()
         fresh = self._trajectories(updates, reward_scale)
-        if settings.replay_capacity:
+        if config.disco.replay_capacity:
             self.replay.add(fresh)
         transfer_seconds = time.perf_counter() - started
         steps = [self.update(batch) for batch in self._batches(fresh, round_index)]
@@ -136,12 +136,12 @@ class DiscoLearner:
 
     def _batches(self, fresh: Trajectories, round_index: int) -> list[Trajectories]:
         """What this round trains on: samples of the replay buffer, or the rollout itself where there is none."""
-        settings = self.settings
+        settings = self.config.disco
         if not settings.replay_capacity:
             return [fresh] * settings.updates_per_round
         if len(self.replay) < settings.batch_size:
             return []
-        generator = stream(settings.seed, Purpose.SHUFFLE, self._rank, round_index)
+        generator = stream(self.config.seed, Purpose.SHUFFLE, self._rank, round_index)
         index = generator.integers(len(self.replay), size=(settings.updates_per_round, settings.batch_size))
         return [self.replay.sample(torch.from_numpy(row)) for row in index]
 
@@ -152,7 +152,7 @@ class DiscoLearner:
         with torch.no_grad():
             heads = BothHeads(online, run(self.target, obs))
         targets, values, state = rule.make_targets(
-            self._meta, self.state, heads=heads, batch=batch, settings=self.settings, average=self._average
+            self._meta, self.state, heads=heads, batch=batch, config=self.config, average=self._average
         )
         terms = rule.losses(taken, targets, next_logits=online.logits[1:], q_target=values.q_target, ended=batch.ended)
         total = rule.total_loss(terms, batch.mask)

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 
 import torch
 
-from ddp_ppo.config.settings import Config, ConfigError, warnings
+from ddp_ppo.config.settings import Config, ConfigError
 from ddp_ppo.distributed.group import LearnerGroup
 from ddp_ppo.learners.interface import Learner, LearnerJob
 from ddp_ppo.learners.ppo.learner import ALONE, PPO, Averaging, resolve_update_backend
@@ -36,7 +36,7 @@ class PPOKind:
     assistant_settings = staticmethod(loss_settings)
 
     def require(self, env: EnvSpec, config: Config, *, device: str) -> None:
-        if config.update_backend == "numpy" and device != "cpu":
+        if config.ppo.update_backend == "numpy" and device != "cpu":
             raise ConfigError(f"update_backend: numpy runs on a CPU, this learner on {device}; use auto or torch")
 
     def network(self, config: Config, env: EnvSpec) -> NetworkSpec:
@@ -60,21 +60,21 @@ class PPOKind:
         return 1
 
     def notes(self, config: Config, *, device: str) -> list[str]:
-        notes = warnings(config)
-        if device.startswith("cuda") and config.minibatch_size < 512:
-            size = config.minibatch_size
+        notes = config.ppo.warnings(config.samples_per_round)
+        if device.startswith("cuda") and config.ppo.minibatch_size < 512:
+            size = config.ppo.minibatch_size
             notes.append(f"minibatch_size {size} leaves a GPU idle; 4096 and more suit it, or device=cpu")
         return notes
 
     def update_text(self, job: LearnerJob) -> str:
         config, samples, backend = job.config, job.num_samples, self._backend(job)
-        size, last = min(config.minibatch_size, samples), samples % config.minibatch_size
+        size, last = min(config.ppo.minibatch_size, samples), samples % config.ppo.minibatch_size
         batches = -(-samples // size)
         rest = f" (the last one {last})" if last and batches > 1 else ""
         cores = 1 + self._has_worker(job) if backend == "numpy" else job.num_threads
         return (
-            f"{config.num_epochs} epochs x {batches} mini-batches of {size}{rest} "
-            f"= {config.num_epochs * batches} gradient steps a round, by {backend}, cores: {cores}"
+            f"{config.ppo.num_epochs} epochs x {batches} mini-batches of {size}{rest} "
+            f"= {config.ppo.num_epochs * batches} gradient steps a round, by {backend}, cores: {cores}"
         )
 
     def make(

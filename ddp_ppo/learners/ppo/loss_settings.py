@@ -24,10 +24,10 @@ class LossSettings:
 def loss_settings(config: Config) -> LossSettings:
     """The part of a configuration that a gradient step reads."""
     return LossSettings(
-        config.clip_range,
-        config.value_clip_range,
-        config.entropy_coef,
-        config.value_coef,
-        config.max_grad_norm,
-        config.adam_eps,
+        config.ppo.clip_range,
+        config.ppo.value_clip_range,
+        config.ppo.entropy_coef,
+        config.ppo.value_coef,
+        config.ppo.max_grad_norm,
+        config.ppo.adam_eps,
     )

@@ -14,13 +14,13 @@ from ddp_ppo.learners.disco import rule
 from ddp_ppo.learners.disco.agent import AgentSpec, run, run_online
 from ddp_ppo.learners.disco.batch import BothHeads
 from ddp_ppo.learners.disco.learner import MEASURED, DiscoLearner
-from ddp_ppo.learners.disco.settings import DiscoSettings
 from ddp_ppo.learners.disco.values import mean_and_std
 from ddp_ppo.runs.files import load_plain, save_plain
 from ddp_ppo.sampling.finite import NonFiniteError
 from tests.support.disco_golden import (
     SMALL_AGENT,
     STATS,
+    disco_config,
     golden,
     golden_batch,
     haiku_parameters,
@@ -37,13 +37,13 @@ from tests.support.ranks import run_two_in
 
 torch.set_num_threads(1)
 
-SETTINGS = DiscoSettings(learning_rate=1e-3, batch_size=4, replay_capacity=6)
+CONFIG = disco_config(learning_rate=1e-3, disco={"batch_size": 4, "replay_capacity": 6})
 SPEC = AgentSpec(4, 2, **SMALL_AGENT)
 
 
-def make_learner(settings=SETTINGS, *, seed=0, **options):
+def make_learner(config=CONFIG, *, seed=0, **options):
     """A learner with random weights and a small agent."""
-    return DiscoLearner(settings, random_agent(SPEC, seed), meta=random_meta(), **options)
+    return DiscoLearner(config, random_agent(SPEC, seed), meta=random_meta(), **options)
 
 
 def rollouts(count, num_envs=2, num_steps=5):
@@ -98,7 +98,7 @@ def other_logs(learner, batch):
             learner.state,
             heads=BothHeads(heads, run(learner.target, batch.obs)),
             batch=batch,
-            settings=learner.settings,
+            config=learner.config,
             average=lambda tensor: None,
         )
 
@@ -132,7 +132,7 @@ class FiveUpdatesTest(GoldenTest):  # C32
     def run_five(self, arrays, num_actions):
         averaged = []
         learner = DiscoLearner(
-            DiscoSettings(learning_rate=float(arrays["lr"])),
+            disco_config(learning_rate=float(arrays["lr"])),
             small_agent(arrays, num_actions),
             meta=published_meta(),
             average=lambda tensor: averaged.append(tensor.clone()),
@@ -208,7 +208,7 @@ class SamplingTest(unittest.TestCase):
 
     def test_rounds_and_ranks_draw_anew_and_the_same_again(self):
         draws = self.draws()
-        self.assertEqual([len(draw) for draw in draws], [SETTINGS.batch_size] * 30)
+        self.assertEqual([len(draw) for draw in draws], [CONFIG.disco.batch_size] * 30)
         self.assertGreater(len({*draws}), 20)
         self.assertNotEqual(draws, self.draws(rank=1))
         self.assertEqual(draws, self.draws())
@@ -218,7 +218,7 @@ class TrajectoriesTest(unittest.TestCase):
     """What the replay holds of rollouts."""
 
     def setUp(self):
-        self.learner = make_learner(dataclasses.replace(SETTINGS, batch_size=1000, replay_capacity=1000))
+        self.learner = make_learner(dataclasses.replace(CONFIG, disco_batch_size=1000, disco_replay_capacity=1000))
 
     def held(self):
         return self.learner.replay.sample(torch.arange(len(self.learner.replay)))
@@ -275,7 +275,7 @@ class TrainStepTest(unittest.TestCase):
             train(learner, [rollout])
 
     def test_without_replay_each_rollout_is_the_batch(self):
-        learner, other = (make_learner(dataclasses.replace(SETTINGS, replay_capacity=0)) for _ in range(2))
+        learner, other = (make_learner(dataclasses.replace(CONFIG, disco_replay_capacity=0)) for _ in range(2))
         (rollout,) = rollouts(1)
         batch = learner._trajectories(rollout, 1.0)
         _, metrics = other.train_step(rollout, round_index=0, done=0.0)
@@ -283,7 +283,7 @@ class TrainStepTest(unittest.TestCase):
         self.assertTrue(torch.equal(learner.agent.flat, other.agent.flat))
 
     def test_several_updates_a_round(self):
-        learner = make_learner(dataclasses.replace(SETTINGS, updates_per_round=3))
+        learner = make_learner(dataclasses.replace(CONFIG, disco_updates_per_round=3))
         self.assertEqual(train(learner, rollouts(2))[1]["train/gradient_steps"], 3.0)
         self.assertEqual(float(learner.optimizer.step), 3.0)
 
@@ -297,7 +297,7 @@ class TrainStepTest(unittest.TestCase):
         self.assertFalse(torch.equal(parameters[0], parameters[2]))
 
     def test_linear_schedule_ends_at_zero(self):
-        learner = make_learner(dataclasses.replace(SETTINGS, learning_rate_schedule="linear"))
+        learner = make_learner(dataclasses.replace(CONFIG, learning_rate_schedule="linear"))
         rates = [m["train/learning_rate"] for m in train(learner, rollouts(2), first_round=98)]
         np.testing.assert_allclose(rates, [2e-5, 1e-5])
 
@@ -377,7 +377,7 @@ class ResumeTest(unittest.TestCase):
         self.assertEqual(state["replay"], {})
 
     def test_other_agent_is_refused(self):
-        other = DiscoLearner(SETTINGS, random_agent(AgentSpec(5, 2, **SMALL_AGENT)), meta=random_meta())
+        other = DiscoLearner(CONFIG, random_agent(AgentSpec(5, 2, **SMALL_AGENT)), meta=random_meta())
         with self.assertRaisesRegex(ValueError, r"the checkpoint has \d+ parameters, this agent \d+"):
             other.load_state_dict(make_learner().state_dict())
 
