@@ -16,7 +16,7 @@ peers = importlib.util.module_from_spec(SPEC)
 SPEC.loader.exec_module(peers)  # puts bench/peers on the path, where the modules below are
 
 import environments  # noqa: E402
-import report  # noqa: E402
+import peer_report  # noqa: E402
 import workload  # noqa: E402
 
 
@@ -73,12 +73,12 @@ class ArgumentsTest(unittest.TestCase):
 class ArithmeticTest(unittest.TestCase):
     def test_ratios_are_those_of_neighbouring_runs(self):
         pairs = [(a_run(20.0), a_run(2.0)), (a_run(30.0), a_run(2.0)), (a_run(12.0), a_run(3.0))]
-        self.assertEqual(report.ratios(pairs), {"min": 4.0, "median": 10.0, "max": 15.0})
+        self.assertEqual(peer_report.ratios(pairs), {"min": 4.0, "median": 10.0, "max": 15.0})
 
     def test_learned_means_that_the_return_rose_in_every_run(self):
-        self.assertTrue(report.learned([a_run(1, -300, 200), a_run(1, -300, -200)])["has_learned"])
-        self.assertFalse(report.learned([a_run(1, -300, 200), a_run(1, -300, -250)])["has_learned"])
-        self.assertIsNone(report.learned([a_run(1, None, None)])["has_learned"])
+        self.assertTrue(peer_report.learned([a_run(1, -300, 200), a_run(1, -300, -200)])["has_learned"])
+        self.assertFalse(peer_report.learned([a_run(1, -300, 200), a_run(1, -300, -250)])["has_learned"])
+        self.assertIsNone(peer_report.learned([a_run(1, None, None)])["has_learned"])
 
     def test_first_and_last_return_are_means_of_ten_episodes(self):
         found = workload.learning([*range(10), 100.0, *range(20, 30)])

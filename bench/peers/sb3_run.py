@@ -61,7 +61,7 @@ _SAME_ONLY: Mapping[str, tuple[Any, ...]] = {  # what has a counterpart there
 
 
 def main(words: Sequence[str] | None = None) -> int:
-    """Trains beside each run folder of the command line and returns the exit status."""
+    """Trains once for each run folder of the command line and returns the exit status."""
     parser = argparse.ArgumentParser(description="Train stable-baselines3's PPO as runs were trained.")
     parser.add_argument("folders", nargs="+", metavar="RUN", help="run folder")
     parser.add_argument("--json", type=Path, metavar="FILE", help="write the list of folders it leaves to this file")

@@ -51,7 +51,7 @@ def make_batch_env(
         env_kwargs: arguments of the environment's constructor.
         backend: "auto", "gymnasium", "mujoco", or `module:Class`.
         max_episode_steps: replaces the registered time limit.
-        remove_profiler_clock: stop MuJoCo from timing itself (see mujoco_clock), in this process.
+        remove_profiler_clock: stop MuJoCo from timing itself (see profiler_clock), in this process.
         discretize_actions: makes a Box action a choice from a grid with so many values of each dimension.
         first_index: number of the first of these environments among those of a learner.
 

@@ -1,6 +1,6 @@
 """Looks inside an environment for what a person is to be told: what is not finite, bodies that overlap.
 
-Knows environments with a MuJoCo `model` and `data`, as Gymnasium's have; names are those of env_columns. Imports MuJoCo
+Knows environments with a MuJoCo `model` and `data`, as Gymnasium's have; names are those of columns.py. Imports MuJoCo
 only for an environment that has loaded it.
 """
 

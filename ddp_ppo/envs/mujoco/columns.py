@@ -1,7 +1,7 @@
 """What Gymnasium's MuJoCo tasks observe and drive, named after the joints, bodies and actuators of their models.
 
 A column's `source` is an expression over the fields of MjData. Fields of bodies (xpos, cinert, cvel, cfrc_ext) describe
-the state before the last physics step, as in `mujoco_physics`.
+the state before the last physics step, as in `physics`.
 Source: the classes in gymnasium.envs.mujoco; layout and frames of MjData as in MuJoCo's documentation (mjdata.h).
 """
 

@@ -22,7 +22,7 @@ from ddp_ppo.protocols import Act, BoolArray, EnvSpec, FloatArray, PlainState, R
 
 
 class MujocoEnv:
-    """`BatchEnv` for the tasks that `mujoco_tasks.covers`."""
+    """`BatchEnv` for the tasks that `tasks.covers`."""
 
     def __init__(
         self,

@@ -1,6 +1,6 @@
 """The gradient of the PPO loss for MLP policies, derived by hand and written in NumPy with preallocated memory.
 
-`ppo_torch.ppo_loss` under autograd is the definition; this computes the same numbers more than ten times faster for
+`loss.ppo_loss` under autograd is the definition; this computes the same numbers more than ten times faster for
 mini-batches of 64, where torch spends its time on calls, not on arithmetic. Torch-free, so that an idle actor can
 compute the critic's part.
 

@@ -1,6 +1,6 @@
-"""PPO's gradient steps in NumPy: the hand-derived gradient of `ppo_gradient`, then Adam, alone or with a worker.
+"""PPO's gradient steps in NumPy: the hand-derived gradient of `numpy_gradient`, then Adam, alone or with a worker.
 
-`ppo_torch.TorchUpdate` is the definition; parameters agree within 1e-6 after 50 mini-batches. The policy's own flat
+`torch_update.TorchUpdate` is the definition; parameters agree within 1e-6 after 50 mini-batches. The policy's own flat
 vector and Adam state are trained through NumPy views of them.
 
 Shapes: N samples of a round, P parameters.
