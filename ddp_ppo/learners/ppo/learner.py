@@ -1,7 +1,7 @@
 """Proximal policy optimisation (Schulman et al. 2017): one round's rollout in, new parameters and metrics out.
 
 A learner never communicates: what must be averaged over learners inside a step it receives as functions. The gradient
-of a mini-batch comes from an `Update`; `torch_update.TorchUpdate` is the definition, `numpy_update.NumpyUpdate` the fast one.
+of a mini-batch comes from an `Update`; `TorchUpdate` is the definition, `NumpyUpdate` the fast one.
 
 Shapes: T rollout_length, B environments, N = T * B samples, n samples of a mini-batch, D observation size, A action
 size, P parameters.
