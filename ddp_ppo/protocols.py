@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, Literal, NamedTuple, Protocol
+from typing import Any, Literal, NamedTuple, Protocol, TypedDict
 
 import numpy as np
 from numpy.typing import NDArray
@@ -20,6 +20,14 @@ BoolArray = NDArray[np.bool_]
 Arrays = dict[str, NDArray[Any]]
 Shapes = dict[str, tuple[str, tuple[int, ...]]]  # name -> (dtype, shape)
 PlainState = dict[str, Any]  # arrays and plain values only: nothing in it is ever unpickled
+
+
+class RmsState(TypedDict):
+    """Moments of `count` samples: their mean and their population variance, [D] each."""
+
+    mean: NDArray[np.float64]
+    var: NDArray[np.float64]
+    count: float
 
 
 @dataclass(frozen=True)
@@ -92,6 +100,39 @@ class Rows(NamedTuple):
 
 
 Act = Callable[[int, FloatArray, NDArray[Any]], NDArray[Any]]  # step, obs [K, D], where the raw sample goes -> actions
+
+
+@dataclass(frozen=True, kw_only=True)
+class ActorReport:
+    """What an actor tells its learner of one rollout; all that crosses the pipe but for commands and errors.
+
+    Attributes:
+        actor_id: index among the actors of all learners.
+        episodes: how many episodes ended in this rollout.
+        episode_returns, episode_return_sum: the raw return of each of them, and their sum.
+        episode_len_sum: the sum of their lengths, in steps.
+        episode_terminations: how many of them the task itself ended.
+        obs_rms_moments: moments of this rollout's raw observations alone; None without normalisation.
+        return_rms_moments: moments of its running discounted returns alone; None without reward scaling.
+        reward_terms: the mean of each part of the reward that the environments name.
+        overlap: bodies that overlap at the first reset, in words; empty if none do, and in every later rollout.
+        sample_seconds, annotate_seconds: what stepping the environments and what completing the rollout took.
+        state: where the environments stand now.
+    """
+
+    actor_id: int
+    episodes: int
+    episode_returns: list[float]
+    episode_return_sum: float
+    episode_len_sum: int
+    episode_terminations: int
+    obs_rms_moments: RmsState | None
+    return_rms_moments: RmsState | None
+    reward_terms: Mapping[str, float]
+    overlap: str
+    sample_seconds: float
+    annotate_seconds: float
+    state: PlainState
 
 
 class RolloutPolicy(Protocol):

@@ -16,6 +16,7 @@ import random
 import signal
 import time
 import traceback
+from collections.abc import Mapping
 from dataclasses import dataclass
 from multiprocessing.connection import Connection
 from typing import Any
@@ -33,7 +34,7 @@ from ddp_ppo.maths.moments import RmsState, compute_batch_moments
 from ddp_ppo.maths.seeding import Purpose, integer_seed, seed_global_generators, stream
 from ddp_ppo.policies.network import NetworkSpec
 from ddp_ppo.processes.lifetime import die_with_parent, outlast_readers
-from ddp_ppo.protocols import Arrays, BatchEnv, EnvSpec, FloatArray, PlainState, Rows
+from ddp_ppo.protocols import ActorReport, Arrays, BatchEnv, EnvSpec, FloatArray, PlainState, Rows
 from ddp_ppo.sampling.episodes import EVAL_BLOCK, Episode, run_block
 from ddp_ppo.sampling.finite import (
     SIMULATION_STATE,
@@ -145,14 +146,8 @@ class Actor:
         self._episode_length = np.array(state["episode_length"], np.int64)
         self._discounted_return = np.array(state["discounted_return"], np.float64)
 
-    def sample(self, round_index: int, slot: int = 0) -> dict[str, Any]:
-        """Fills this actor's slices of a rollout slot with T steps and annotates them.
-
-        Returns:
-            actor_id, episodes, episode_return_sum, episode_returns, episode_len_sum, obs_rms_moments and
-            return_rms_moments of this rollout alone, reward_terms, overlap (of bodies at the first reset, in words),
-            the seconds it took, and the state to go on from.
-        """
+    def sample(self, round_index: int, slot: int = 0) -> ActorReport:
+        """Fills this actor's slices of a rollout slot with T steps, annotates them and reports on them."""
         job, start = self._job, time.perf_counter()
         slices = self._slots[slot]
         self._policy.load(self._published("parameters", slot), self._obs_rms_state(slot))
@@ -168,11 +163,7 @@ class Actor:
         clip = REWARD_CLIP if job.normalize_reward else np.inf
         self._annotate(self._policy, slices, Discounting(job.gamma, job.gae_lambda, scale, clip))
         self._require_finite(first_in_annotations(slices), slot)
-        stats = self._statistics(slices) | {"reward_terms": reward_terms, "overlap": self._overlap}
-        self._overlap = ""  # told once
-        annotated = time.perf_counter()
-        stats |= {"sample_seconds": sampled - start, "annotate_seconds": annotated - sampled, "state": self.save()}
-        return stats
+        return self._report(slices, reward_terms, start=start, sampled=sampled)
 
     def _require_finite(self, bad: NotFinite | None, slot: int) -> None:
         if bad is None:
@@ -188,7 +179,10 @@ class Actor:
         state, column = names_of(self._env, bad.env, bad.column, self._job.env_arguments)
         return bad._replace(stage=SIMULATION_STATE, name=state) if state else bad._replace(name=column)
 
-    def _statistics(self, slices: Arrays) -> dict[str, Any]:
+    def _report(
+        self, slices: Arrays, reward_terms: Mapping[str, float], *, start: float, sampled: float
+    ) -> ActorReport:
+        """What a rollout has to report that began at `start` and was sampled, not yet annotated, at `sampled`."""
         job = self._job
         ended = slices["terminated"] | slices["truncated"]
         returns, lengths = self._finished_episodes(ended)
@@ -197,16 +191,22 @@ class Actor:
             obs_moments = compute_batch_moments(slices["obs"][:-1].reshape(-1, job.network.obs_size))
         if job.normalize_reward:
             return_moments = compute_batch_moments(self._discounted_returns(ended).reshape(-1, 1))
-        return {
-            "actor_id": job.rank * len(self._arrays["progress"]) + job.actor_id,
-            "episodes": len(returns),
-            "episode_return_sum": float(sum(returns)),
-            "episode_returns": returns,
-            "episode_len_sum": int(sum(lengths)),
-            "episode_terminations": int(np.count_nonzero(slices["terminated"])),
-            "obs_rms_moments": obs_moments,
-            "return_rms_moments": return_moments,
-        }
+        overlap, self._overlap = self._overlap, ""  # told once
+        return ActorReport(
+            actor_id=job.rank * len(self._arrays["progress"]) + job.actor_id,
+            episodes=len(returns),
+            episode_returns=returns,
+            episode_return_sum=float(sum(returns)),
+            episode_len_sum=sum(lengths),
+            episode_terminations=int(np.count_nonzero(slices["terminated"])),
+            obs_rms_moments=obs_moments,
+            return_rms_moments=return_moments,
+            reward_terms=reward_terms,
+            overlap=overlap,
+            sample_seconds=sampled - start,
+            annotate_seconds=time.perf_counter() - sampled,
+            state=self.save(),
+        )
 
     def _finished_episodes(self, ended: NDArray[np.bool_]) -> tuple[list[float], list[int]]:
         """Raw returns and lengths of the episodes that ended in this rollout; the open ones are carried on."""

@@ -20,7 +20,7 @@ from multiprocessing.process import BaseProcess
 from typing import Any, NoReturn
 
 from ddp_ppo.processes.lifetime import is_stopped
-from ddp_ppo.protocols import PlainState
+from ddp_ppo.protocols import ActorReport, PlainState
 from ddp_ppo.sampling.actor import ActorJob, actor_main
 from ddp_ppo.sampling.episodes import Episode, blocks_of
 
@@ -154,8 +154,8 @@ class ActorPool:
         for member, state in zip(self._members, states, strict=True):
             member.state = state
 
-    def sample(self, round_index: int) -> list[dict[str, Any]]:
-        """One rollout by all actors; their statistics in the order of the actors.
+    def sample(self, round_index: int) -> list[ActorReport]:
+        """One rollout by all actors; their reports in the order of the actors.
 
         Raises:
             ActorError: as `wait_ready`.
@@ -169,12 +169,12 @@ class ActorPool:
         for member in self._members:
             self._send(member, ("sample", round_index, slot))
 
-    def end_sample(self) -> list[dict[str, Any]]:
+    def end_sample(self) -> list[ActorReport]:
         """Waits for the rollout that was begun; errors as `wait_ready`."""
-        stats = self._gather(self._members)
-        for member, actor_stats in zip(self._members, stats, strict=True):
-            member.state = actor_stats.pop("state")
-        return stats
+        reports: list[ActorReport] = self._gather(self._members)
+        for member, report in zip(self._members, reports, strict=True):
+            member.state = report.state
+        return reports
 
     def evaluate(self, seeds: Sequence[int], slot: int = 0) -> list[Episode]:
         """One deterministic episode for each seed with this slot's parameters, in the order of the seeds."""

@@ -11,10 +11,10 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 from ddp_ppo.maths.moments import RmsState
-from ddp_ppo.protocols import Arrays, FloatArray, PlainState
+from ddp_ppo.protocols import ActorReport, Arrays, FloatArray, PlainState
 from ddp_ppo.sampling.actor import ActorJob
 from ddp_ppo.sampling.actor_pool import ActorPool
 from ddp_ppo.sampling.episodes import Episode
@@ -33,20 +33,20 @@ class Frozen(NamedTuple):
     return_rms_state: RmsState
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class Sampled:
     """One rollout of all actors.
 
     Attributes:
         rollout: the annotated data.
-        stats: of each actor, in their order.
+        reports: of each actor, in their order.
         obs_rms_state: the statistics that normalised its observations; None without normalisation.
         reward_scale: the factor of its rewards.
         policy_lag: rounds by which the policy that sampled is older than the one to train.
     """
 
     rollout: Rollout
-    stats: list[dict[str, Any]]
+    reports: list[ActorReport]
     obs_rms_state: RmsState | None
     reward_scale: float
     policy_lag: int
@@ -54,12 +54,12 @@ class Sampled:
     @property
     def overlap(self) -> str:
         """Bodies that overlap at the first reset, in words; empty if none do, and after the first round."""
-        return str(self.stats[0]["overlap"])
+        return self.reports[0].overlap
 
     @property
     def annotate_seconds(self) -> float:
-        """Of the slowest actor."""
-        return float(max(actor["annotate_seconds"] for actor in self.stats))
+        """What the slowest actor took to complete its slices."""
+        return max(report.annotate_seconds for report in self.reports)
 
 
 class Sampler:
@@ -76,7 +76,7 @@ class Sampler:
         ]
         self._frozen: list[tuple[RmsState | None, float]] = [(None, 1.0)] * plan.num_slots
         self._in_flight: int | None = None  # round that the actors are sampling or have sampled
-        self._settled: list[dict[str, Any]] | None = None  # its statistics, once they are in
+        self._settled: list[ActorReport] | None = None  # the reports of it, once they are in
         self._states: list[PlainState] | None = None
 
     def collect(self, round_index: int, now: Frozen) -> Sampled:
@@ -86,14 +86,21 @@ class Sampler:
             self._begin(round_index, now)
         assert self._in_flight == round_index
         self.settle()
-        stats, self._settled, self._in_flight = self._settled, None, None
-        assert stats is not None
+        reports, self._settled, self._in_flight = self._settled, None, None
+        assert reports is not None
         self._states = self._pool.states
         if self._lag and round_index + 1 < self._plan.num_rounds:
             self._begin(round_index + 1, now)
         slot = round_index % len(self._rollouts)
         self._rollouts[slot].fill()
-        return Sampled(self._rollouts[slot], stats, *self._frozen[slot], lag)
+        obs_rms_state, reward_scale = self._frozen[slot]
+        return Sampled(
+            rollout=self._rollouts[slot],
+            reports=reports,
+            obs_rms_state=obs_rms_state,
+            reward_scale=reward_scale,
+            policy_lag=lag,
+        )
 
     @property
     def states(self) -> list[PlainState]:

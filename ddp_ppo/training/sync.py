@@ -13,7 +13,7 @@ import zlib
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 import torch
@@ -22,7 +22,7 @@ from numpy.typing import NDArray
 from ddp_ppo.distributed.group import LearnerGroup, average_metrics, remember_folder
 from ddp_ppo.learners.interface import Learner
 from ddp_ppo.maths.moments import RmsState, empty_rms_state, merge_rms_states
-from ddp_ppo.protocols import Arrays
+from ddp_ppo.protocols import ActorReport, Arrays
 
 _TOTALS = ("buffer_size", "train/gradient_steps")  # shown as sums over learners; every other metric is a mean
 _EPISODES = ("episodes", "episode_return_sum", "episode_len_sum", "episode_terminations")
@@ -91,7 +91,7 @@ def exchange(
     learner: Learner,
     history: Statistics,
     *,
-    stats: Sequence[Mapping[str, Any]],
+    reports: Sequence[ActorReport],
     metrics: Mapping[str, float],
     stop_signal: int | None,
     is_synced: bool,
@@ -100,7 +100,7 @@ def exchange(
 
     Args:
         history: the statistics that the round was sampled with.
-        stats: of this learner's actors.
+        reports: of this learner's actors.
         metrics: of this learner's train step; the same names on every rank.
         stop_signal: what this process has been asked to end with.
         is_synced: parameters and optimizer state have to be equal on all ranks.
@@ -112,10 +112,10 @@ def exchange(
     hashes = _hashes({**common, **_not_trained(learner, history)})
     parts = [
         [float(stop_signal or 0)],
-        [float(sum(actor[name] for actor in stats)) for name in _EPISODES],
+        [float(sum(getattr(report, name) for report in reports)) for name in _EPISODES],
         list(hashes.values()),
-        _packed(_merged(stats, "obs_rms_moments", len(history.obs["mean"]))),
-        _packed(_merged(stats, "return_rms_moments", 1)),
+        _packed(_merged([report.obs_rms_moments for report in reports], len(history.obs["mean"]))),
+        _packed(_merged([report.return_rms_moments for report in reports], 1)),
         list(metrics.values()),
     ]
     rows = group.exchange(np.concatenate([np.asarray(part, np.float64) for part in parts]))
@@ -135,16 +135,16 @@ def exchange(
     return Outcome(statistics, together, int(stops.max()) or None)
 
 
-def term_names(stats: Sequence[Mapping[str, Any]]) -> list[str]:
+def term_names(reports: Sequence[ActorReport]) -> list[str]:
     """The names of the reward's terms in these actors' reports."""
-    return sorted({name for actor in stats for name in actor["reward_terms"]})
+    return sorted({name for report in reports for name in report.reward_terms})
 
 
-def reward_metrics(stats: Sequence[Mapping[str, Any]], names: Sequence[str]) -> dict[str, float]:
+def reward_metrics(reports: Sequence[ActorReport], names: Sequence[str]) -> dict[str, float]:
     """Means over the actors of these terms of the reward; NaN where none of them has anything finite to report."""
     metrics = {}
     for name in names:
-        values = [value for actor in stats if math.isfinite(value := actor["reward_terms"].get(name, math.nan))]
+        values = [value for report in reports if math.isfinite(value := report.reward_terms.get(name, math.nan))]
         metrics[f"reward/{name.removeprefix('reward_')}"] = sum(values) / len(values) if values else math.nan
     return metrics
 
@@ -185,9 +185,9 @@ def _require_equal(names: list[str], rows: NDArray[np.float64]) -> None:
         )
 
 
-def _merged(stats: Sequence[Mapping[str, Any]], name: str, size: int) -> RmsState:
+def _merged(moments: Sequence[RmsState | None], size: int) -> RmsState:
     """This learner's moments of the round: those of its actors together."""
-    return merge_rms_states([empty_rms_state(size), *(s[name] for s in stats if s[name] is not None)])
+    return merge_rms_states([empty_rms_state(size), *(one for one in moments if one is not None)])
 
 
 def _packed(state: RmsState) -> list[float]:

@@ -301,16 +301,16 @@ class _Run:
         is_due = averages_parameters and (is_last or self.round % config.param_sync_interval == 0)
         if is_due:
             average_common(self.learner, self.group)
-        seconds = [actor["sample_seconds"] + actor["annotate_seconds"] for actor in data.stats]
+        seconds = [report.sample_seconds + report.annotate_seconds for report in data.reports]
         metrics["time/idle_seconds"] = max(seconds) - sum(seconds) / len(seconds)
         if self.terms is None:  # in its first round every rank learns what rank 0 calls them
-            self.terms = self.group.share(term_names(data.stats))
-        metrics |= reward_metrics(data.stats, self.terms)
+            self.terms = self.group.share(term_names(data.reports))
+        metrics |= reward_metrics(data.reports, self.terms)
         return exchange(
             self.group,
             self.learner,
             self.statistics,
-            stats=data.stats,
+            reports=data.reports,
             metrics=metrics,
             stop_signal=self.stop.signal,
             is_synced=is_due or not averages_parameters,

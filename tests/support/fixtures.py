@@ -23,6 +23,7 @@ from gymnasium.spaces import Box, Dict, Discrete, MultiDiscrete
 
 from ddp_ppo.learners.ppo.annotate import annotate_ppo
 from ddp_ppo.maths.moments import empty_rms_state
+from ddp_ppo.protocols import ActorReport
 from ddp_ppo.sampling.rollout import REWARD_CLIP, Discounting, Rollout, rollout_shapes
 
 _ANY = Box(-np.inf, np.inf, (1,), np.float32)
@@ -292,6 +293,15 @@ def random_parameters(network, seed=0):
         layer.view(flat)[:] = generator.normal(0.0, layer.inputs**-0.5, (layer.inputs + 1, layer.outputs))
     flat[network.log_std_slice] = generator.uniform(-0.7, 0.3, len(flat[network.log_std_slice]))
     return flat
+
+
+def report(**fields):
+    """An actor's report of a rollout in which nothing happened, but for the given fields."""
+    episodes = {"episodes": 0, "episode_return_sum": 0.0, "episode_len_sum": 0, "episode_terminations": 0}
+    moments = {"obs_rms_moments": None, "return_rms_moments": None}
+    seconds = {"sample_seconds": 1.0, "annotate_seconds": 0.0}
+    rest = {"actor_id": 0, "episode_returns": [], "reward_terms": {}, "overlap": "", "state": {}}
+    return ActorReport(**{**episodes, **moments, **seconds, **rest, **fields})
 
 
 def whole_checkpoint(network, env):

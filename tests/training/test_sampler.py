@@ -64,8 +64,8 @@ class SamplerTest(unittest.TestCase):
         sampler, plan = self.sampler()
         data = sampler.collect(0, self.frozen(plan))
         self.assertEqual(data.rollout.buffer_size, T * ACTORS * ENVS)
-        self.assertEqual([actor["actor_id"] for actor in data.stats], [0, 1])
-        self.assertEqual(sum(actor["obs_rms_moments"]["count"] for actor in data.stats), T * ACTORS * ENVS)
+        self.assertEqual([actor.actor_id for actor in data.reports], [0, 1])
+        self.assertEqual(sum(actor.obs_rms_moments["count"] for actor in data.reports), T * ACTORS * ENVS)
 
     def test_it_is_sampled_with_the_policy_of_now(self):
         sampler, plan = self.sampler()

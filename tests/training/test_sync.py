@@ -5,6 +5,7 @@ import unittest
 
 from ddp_ppo.training.sync import reward_metrics, term_names
 from tests.distributed.test_group import run_two
+from tests.support.fixtures import report
 
 # Runs after test_distributed.HEAD, on both ranks.
 SCRIPT = """
@@ -14,7 +15,7 @@ from ddp_ppo.policies.network import NetworkSpec
 from ddp_ppo.learners.ppo.learner import PPO, fresh
 from ddp_ppo.protocols import EnvSpec
 from ddp_ppo.training.sync import ConsistencyError, Statistics, average_common, exchange
-from tests.support.fixtures import random_parameters
+from tests.support.fixtures import random_parameters, report
 
 env = EnvSpec("A", 3, "box", 2, (-1.0, -1.0), (1.0, 1.0))
 network = NetworkSpec.for_env(env, (8,), "tanh")
@@ -31,16 +32,14 @@ def history():
     return Statistics(obs, compute_batch_moments(np.arange(4.0).reshape(4, 1)))
 
 def actor(values, episodes=0, returns=0.0, length=0, terminations=0):
-    return {
-        "episodes": episodes, "episode_return_sum": returns, "episode_len_sum": length,
-        "episode_terminations": terminations,
-        "obs_rms_moments": compute_batch_moments(np.tile(np.array(values, np.float64)[:, None], 3)),
-        "return_rms_moments": None,
-    }
+    return report(
+        episodes=episodes, episode_return_sum=returns, episode_len_sum=length, episode_terminations=terminations,
+        obs_rms_moments=compute_batch_moments(np.tile(np.array(values, np.float64)[:, None], 3)),
+    )
 
 def one_round(learner, statistics, *, stats=None, metrics=None, stop=None, is_synced=True):
     return exchange(
-        learners, learner, statistics, stats=stats or [actor([0.0])],
+        learners, learner, statistics, reports=stats or [actor([0.0])],
         metrics=metrics or {"buffer_size": 1.0, "train/gradient_steps": 1.0}, stop_signal=stop, is_synced=is_synced,
     )
 
@@ -164,19 +163,22 @@ class TwoLearnersTest(unittest.TestCase):
 
 
 class RewardMetricsTest(unittest.TestCase):
-    STATS = ({"reward_terms": {"reward_ctrl": -1.0, "reward_forward": 2.0}}, {"reward_terms": {"reward_ctrl": -3.0}})
+    REPORTS = (
+        report(reward_terms={"reward_ctrl": -1.0, "reward_forward": 2.0}),
+        report(reward_terms={"reward_ctrl": -3.0}),
+    )
 
     def test_the_names_are_those_of_any_actor_in_alphabetical_order(self):
-        self.assertEqual(term_names(self.STATS), ["reward_ctrl", "reward_forward"])
-        self.assertEqual(term_names([{"reward_terms": {}}]), [])
+        self.assertEqual(term_names(self.REPORTS), ["reward_ctrl", "reward_forward"])
+        self.assertEqual(term_names([report()]), [])
 
     def test_a_term_is_the_mean_of_the_actors_that_report_it(self):
-        found = reward_metrics(self.STATS, ["reward_ctrl", "reward_forward"])
+        found = reward_metrics(self.REPORTS, ["reward_ctrl", "reward_forward"])
         self.assertEqual(found, {"reward/ctrl": -2.0, "reward/forward": 2.0})
 
     def test_what_nobody_reports_or_is_not_finite_is_nothing_to_report(self):
-        stats = [{"reward_terms": {"reward_a": math.inf, "reward_b": 1.0}}, {"reward_terms": {"reward_b": math.nan}}]
-        found = reward_metrics(stats, ["reward_a", "reward_b", "reward_c"])
+        terms = [{"reward_a": math.inf, "reward_b": 1.0}, {"reward_b": math.nan}]
+        found = reward_metrics([report(reward_terms=each) for each in terms], ["reward_a", "reward_b", "reward_c"])
         self.assertEqual(found["reward/b"], 1.0)
         self.assertTrue(math.isnan(found["reward/a"]) and math.isnan(found["reward/c"]))
 
