@@ -122,7 +122,7 @@ def learner_side(num_actors: int) -> dict[str, float]:
         answer = pickle.dumps(("done", reports[0]))
     rollout = Rollout(block.arrays)
     rollout.fill()
-    _, metrics = learner.train_step(rollout, round_index=0, done=0.0)
+    _, metrics = learner.train_step(rollout)
     history = Statistics(empty_rms_state(plan.network.obs_size), empty_rms_state(1))
     learners = LearnerGroup(plan.topology, timeout_seconds=60.0)
     merge = seconds_of(

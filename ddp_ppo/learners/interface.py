@@ -17,7 +17,6 @@ from ddp_ppo.config.settings import Config
 from ddp_ppo.distributed.group import LearnerGroup
 from ddp_ppo.distributed.topology import TrainingTopology
 from ddp_ppo.learners.starting_point import StartingPoint
-from ddp_ppo.maths.moments import RmsState
 from ddp_ppo.policies.network import NetworkSpec
 from ddp_ppo.protocols import Arrays, EnvSpec, FloatArray, Shapes
 from ddp_ppo.sampling.actor_pool import ActorPool
@@ -40,22 +39,18 @@ class Learner(Protocol):
         """Whether what is common drifts apart until it is averaged; else learners are equal after every step."""
 
     def train_step(
-        self, updates: Rollout, *, round_index: int, done: float, reward_scale: float = 1.0
+        self, updates: Rollout, *, round_index: int = 0, done: float = 0.0
     ) -> tuple[dict[str, Tensor], dict[str, float]]:
         """Trains on a rollout and clears it; a state dict and metrics, with the same names in every round.
 
         Args:
-            updates: this round's annotated rollout.
+            updates: this round's annotated rollout, which says what it was normalised with.
             round_index: 0-based, for random streams.
             done: part of the run's environment steps before this round, in [0, 1), for the learning-rate schedule.
-            reward_scale: what rewards are multiplied with.
 
         Raises:
             NonFiniteError: nothing can be learned from what it met.
         """
-
-    def set_obs_rms_state(self, state: RmsState | None) -> None:
-        """Freezes the statistics that the next rollout was sampled with."""
 
     def acting_parameters(self) -> FloatArray:
         """A copy of the parameters [P] that actors act with."""

@@ -14,7 +14,7 @@ from typing import Any, NamedTuple
 
 from numpy.typing import NDArray
 
-from ddp_ppo.protocols import Arrays, Shapes
+from ddp_ppo.protocols import Arrays, RmsState, Shapes
 
 REWARD_CLIP = 10.0  # scaled rewards are held inside +-10
 
@@ -39,11 +39,30 @@ def rollout_shapes(fields: tuple[Field, ...], num_steps: int, num_envs: int) -> 
     return {field.name: (field.dtype, (num_steps + field.extra_rows, num_envs, *field.shape)) for field in fields}
 
 
+class Normalization(NamedTuple):
+    """What a rollout was normalised with, frozen while it was sampled; the default is nothing at all.
+
+    Attributes:
+        obs_rms_state: the statistics of observations; None leaves them raw.
+        reward_scale: the factor of rewards.
+    """
+
+    obs_rms_state: RmsState | None = None
+    reward_scale: float = 1.0
+
+
+RAW = Normalization()
+
+
 class Rollout:
-    """One round's data of one learner: arrays [T(+1), B, ...], filled by the actors and cleared by the learner."""
+    """One round's data of one learner: arrays [T(+1), B, ...], filled by the actors and cleared by the learner.
+
+    Observations and rewards in it are raw; `normalization` says what the policy that acted made of them.
+    """
 
     def __init__(self, arrays: Arrays) -> None:
         self.arrays = arrays
+        self.normalization = RAW
         self._is_filled = False
 
     def __getitem__(self, name: str) -> NDArray[Any]:
@@ -54,8 +73,9 @@ class Rollout:
         """Samples that wait to be trained on: T * B after a rollout, 0 after `clear`."""
         return int(self.arrays["reward"].size) if self._is_filled else 0
 
-    def fill(self) -> None:
-        """Says that the actors have written a whole rollout."""
+    def fill(self, normalization: Normalization = RAW) -> None:
+        """Says that the actors have written a complete rollout, and what it was normalised with."""
+        self.normalization = normalization
         self._is_filled = True
 
     def clear(self) -> None:

@@ -18,7 +18,7 @@ from ddp_ppo.protocols import ActorReport, Arrays, FloatArray, PlainState
 from ddp_ppo.sampling.actor import ActorJob
 from ddp_ppo.sampling.actor_pool import ActorPool
 from ddp_ppo.sampling.episodes import Episode
-from ddp_ppo.sampling.rollout import Rollout, slot_name
+from ddp_ppo.sampling.rollout import RAW, Normalization, Rollout, slot_name
 from ddp_ppo.sampling.shared_memory import SharedBlock
 from ddp_ppo.training.plan import Plan
 
@@ -40,15 +40,11 @@ class Sampled:
     Attributes:
         rollout: the annotated data.
         reports: of each actor, in their order.
-        obs_rms_state: the statistics that normalised its observations; None without normalisation.
-        reward_scale: the factor of its rewards.
         policy_lag: rounds by which the policy that sampled is older than the one to train.
     """
 
     rollout: Rollout
     reports: list[ActorReport]
-    obs_rms_state: RmsState | None
-    reward_scale: float
     policy_lag: int
 
     @property
@@ -74,7 +70,7 @@ class Sampler:
         self._rollouts = [
             Rollout({name: block.arrays[slot_name(name, slot)] for name in names}) for slot in range(plan.num_slots)
         ]
-        self._frozen: list[tuple[RmsState | None, float]] = [(None, 1.0)] * plan.num_slots
+        self._normalizations = [RAW] * plan.num_slots
         self._in_flight: int | None = None  # round that the actors are sampling or have sampled
         self._settled: list[ActorReport] | None = None  # the reports of it, once they are in
         self._states: list[PlainState] | None = None
@@ -92,15 +88,8 @@ class Sampler:
         if self._lag and round_index + 1 < self._plan.num_rounds:
             self._begin(round_index + 1, now)
         slot = round_index % len(self._rollouts)
-        self._rollouts[slot].fill()
-        obs_rms_state, reward_scale = self._frozen[slot]
-        return Sampled(
-            rollout=self._rollouts[slot],
-            reports=reports,
-            obs_rms_state=obs_rms_state,
-            reward_scale=reward_scale,
-            policy_lag=lag,
-        )
+        self._rollouts[slot].fill(self._normalizations[slot])
+        return Sampled(rollout=self._rollouts[slot], reports=reports, policy_lag=lag)
 
     @property
     def states(self) -> list[PlainState]:
@@ -145,7 +134,7 @@ class Sampler:
             ("reward_scale", scale),
         ):
             self._arrays[slot_name(name, slot)][:] = value
-        self._frozen[slot] = (state if config.normalize_obs else None, scale)
+        self._normalizations[slot] = Normalization(state if config.normalize_obs else None, scale)
 
 
 def actor_jobs(plan: Plan, block: SharedBlock) -> list[ActorJob]:

@@ -269,14 +269,9 @@ class _Run:
             raise
 
     def _train(self, data: Sampled) -> dict[str, float]:
-        self.learner.set_obs_rms_state(data.obs_rms_state)
         try:
-            _, metrics = self.learner.train_step(
-                data.rollout,
-                round_index=self.round,
-                done=self.env_steps / self.plan.num_env_steps,
-                reward_scale=data.reward_scale,
-            )
+            done = self.env_steps / self.plan.num_env_steps
+            _, metrics = self.learner.train_step(data.rollout, round_index=self.round, done=done)
         except NonFiniteError as error:
             is_mean = self.config.sync_mode == "gradients" and self.plan.topology.num_learners > 1
             note = "; it is the mean of all learners, the cause may lie with another one" if is_mean else ""

@@ -24,7 +24,7 @@ from gymnasium.spaces import Box, Dict, Discrete, MultiDiscrete
 from ddp_ppo.learners.ppo.annotate import annotate_ppo
 from ddp_ppo.maths.moments import empty_rms_state
 from ddp_ppo.protocols import ActorReport
-from ddp_ppo.sampling.rollout import REWARD_CLIP, Discounting, Rollout, rollout_shapes
+from ddp_ppo.sampling.rollout import REWARD_CLIP, Discounting, Normalization, Rollout, rollout_shapes
 
 _ANY = Box(-np.inf, np.inf, (1,), np.float32)
 
@@ -322,8 +322,13 @@ def whole_checkpoint(network, env):
     }
 
 
-def sampled_rollout(policy, fields, num_steps, num_envs, *, seed=0, gamma=0.9, gae_lambda=0.8, reward_scale=1.0):
-    """A filled rollout of a loaded policy: random observations, rewards and ends of episodes, annotated for PPO."""
+def sampled_rollout(
+    policy, fields, num_steps, num_envs, *, seed=0, gamma=0.9, gae_lambda=0.8, state=None, reward_scale=1.0
+):
+    """A filled rollout of a policy that was loaded with `state`: random observations, rewards and ends of episodes.
+
+    It is annotated for PPO.
+    """
     generator = np.random.default_rng(seed)
     shapes = rollout_shapes(fields, num_steps, num_envs)
     arrays = {name: np.zeros(shape, dtype) for name, (dtype, shape) in shapes.items()}
@@ -337,7 +342,7 @@ def sampled_rollout(policy, fields, num_steps, num_envs, *, seed=0, gamma=0.9, g
         policy.act(step, arrays["obs"][step], arrays["act"][step])
     annotate_ppo(policy, arrays, Discounting(gamma, gae_lambda, reward_scale, REWARD_CLIP))
     rollout = Rollout(arrays)
-    rollout.fill()
+    rollout.fill(Normalization(state, reward_scale))
     return rollout
 
 

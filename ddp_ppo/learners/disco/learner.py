@@ -67,7 +67,7 @@ class DiscoLearner:
         self._meta = meta
         self._average = average
         self._rank = rank
-        self.set_obs_rms_state(None)
+        self.normalize_with(None)
         self._has_ended = torch.zeros(0, dtype=torch.bool)  # [B]: the last rollout's last step ended an episode
 
     @staticmethod
@@ -84,15 +84,15 @@ class DiscoLearner:
         )
 
     def train_step(
-        self, updates: Rollout, *, round_index: int, done: float, reward_scale: float = 1.0
+        self, updates: Rollout, *, round_index: int = 0, done: float = 0.0
     ) -> tuple[dict[str, Tensor], dict[str, float]]:
         """Adds a rollout to the replay, trains on samples of it and clears the rollout.
 
         Args:
-            updates: T consecutive steps that follow those of the rollout before.
+            updates: T consecutive steps that follow those of the rollout before; all observations, replayed ones too,
+                are normalised with what it says of itself.
             round_index: 0-based, for the sampling.
             done: part of the run before this round, in [0, 1), for the learning-rate schedule.
-            reward_scale: what rewards are multiplied with.
 
         Returns:
             What is common to all learners, and the round's metrics; NaN where the replay does not hold a batch yet.
@@ -106,7 +106,8 @@ class DiscoLearner:
         if settings.learning_rate_schedule == "linear":
             self.learning_rate = settings.learning_rate * (1.0 - done)
         started = time.perf_counter()
-        fresh = self._trajectories(updates, reward_scale)
+        self.normalize_with(updates.normalization.obs_rms_state)
+        fresh = self._trajectories(updates)
         if settings.replay_capacity:
             self.replay.add(fresh)
         transfer_seconds = time.perf_counter() - started
@@ -122,7 +123,7 @@ class DiscoLearner:
             "time/transfer_seconds": transfer_seconds,
         }
 
-    def _trajectories(self, updates: Rollout, reward_scale: float) -> Trajectories:
+    def _trajectories(self, updates: Rollout) -> Trajectories:
         """A rollout as the rule reads it, on its device."""
         device = self._meta.device
         obs, act, logits, reward = (torch.from_numpy(updates[n]).to(device) for n in ("obs", "act", "logits", "reward"))
@@ -130,7 +131,8 @@ class DiscoLearner:
         has_ended = self._has_ended if len(self._has_ended) == ended.shape[1] else torch.zeros_like(ended[0])
         self._has_ended = ended[-1]
         mask = ~torch.cat([has_ended[None], ended[:-1]])
-        return Trajectories(obs, act, logits, reward * reward_scale, ended.to(device), mask.to(device))
+        scaled = reward * updates.normalization.reward_scale
+        return Trajectories(obs, act, logits, scaled, ended.to(device), mask.to(device))
 
     def _batches(self, fresh: Trajectories, round_index: int) -> list[Trajectories]:
         """What this round trains on: samples of the replay, or the rollout itself where there is none."""
@@ -169,8 +171,8 @@ class DiscoLearner:
             means = [each.mean() for each in terms]
             return torch.stack([total.detach(), *means, entropy, values.q_value.mean(), values.q_td.mean(), grad_norm])
 
-    def set_obs_rms_state(self, state: RmsState | None) -> None:
-        """Normalises all observations, replayed ones too, with these statistics; None is the agent's scale alone."""
+    def normalize_with(self, state: RmsState | None) -> None:
+        """Normalises all observations of an update with these statistics; None is the agent's scale alone."""
         normalizer = Normalizer(self.agent.spec.obs_size, scale=self.agent.spec.obs_scale)
         normalizer.load(state)
         self._obs_mean = torch.from_numpy(normalizer.mean).to(self._meta.device)

@@ -29,7 +29,6 @@ from ddp_ppo.learners.ppo.updates.numpy_update import NumpyUpdate
 from ddp_ppo.learners.ppo.updates.torch_update import TorchUpdate, step_by_step
 from ddp_ppo.learners.ppo.updates.update import EpochStats, Update
 from ddp_ppo.maths.gae import compute_gae
-from ddp_ppo.maths.moments import RmsState
 from ddp_ppo.maths.seeding import Purpose, stream
 from ddp_ppo.policies.network import NetworkSpec, hold_log_std
 from ddp_ppo.policies.torch_policy import ActorCritic
@@ -113,15 +112,14 @@ class PPO:
         )
 
     def train_step(
-        self, updates: Rollout, *, round_index: int, done: float, reward_scale: float = 1.0
+        self, updates: Rollout, *, round_index: int = 0, done: float = 0.0
     ) -> tuple[dict[str, Tensor], dict[str, float]]:
         """Trains on the whole on-policy buffer and clears it.
 
         Args:
-            updates: this round's annotated rollout.
+            updates: this round's annotated rollout, which says what it was normalised with.
             round_index: 0-based, for the order of the samples.
             done: part of the run before this round, in [0, 1), for the learning-rate schedule.
-            reward_scale: what the actors multiplied rewards with; read where advantages are recomputed.
 
         Returns:
             The policy's state dict and the round's metrics.
@@ -137,7 +135,7 @@ class PPO:
         transfer_seconds = time.perf_counter() - started
         value, ret = torch.from_numpy(updates["value"][:-1]), torch.from_numpy(updates["ret"])
         value_explained = explained_variance(value, ret)  # on the CPU, while the device is busy
-        epochs = self._update.run(lambda: self._run_epochs(updates, batch, round_index, reward_scale))
+        epochs = self._update.run(lambda: self._run_epochs(updates, batch, round_index))
         metrics = self._metrics(epochs, buffer_size)
         metrics["train/explained_variance"] = value_explained
         metrics["time/transfer_seconds"] = transfer_seconds
@@ -146,7 +144,7 @@ class PPO:
         updates.clear()
         return self.policy.state_dict(), metrics
 
-    def _run_epochs(self, updates: Rollout, batch: Batch, round_index: int, reward_scale: float) -> list[EpochStats]:
+    def _run_epochs(self, updates: Rollout, batch: Batch, round_index: int) -> list[EpochStats]:
         """The epochs of a round until the last one or a KL stop; called again, it does the same again."""
         config = self.config
         self._update.load(batch)
@@ -155,7 +153,7 @@ class PPO:
         epochs: list[EpochStats] = []
         for epoch in range(config.num_epochs):
             if epoch and config.recompute_advantages:
-                batch = self._recompute_advantages(updates, batch, reward_scale)
+                batch = self._recompute_advantages(updates, batch)
                 self._update.load(batch)
             order = generator.permutation(num_samples)
             epochs.append(self._update.epoch(order, min(config.minibatch_size, num_samples), self.learning_rate))
@@ -166,6 +164,7 @@ class PPO:
 
     def _load(self, updates: Rollout) -> Batch:
         """The samples on the device, each array copied there once; from page-locked memory nothing waits for it."""
+        self.policy.load_obs_rms_state(updates.normalization.obs_rms_state)
         with torch.no_grad():
             obs, act, logp, adv, ret, value = (
                 torch.from_numpy(updates[name]).to(self.device, non_blocking=True)
@@ -191,7 +190,7 @@ class PPO:
         return standardize(adv, ret) if self.config.normalize_advantages else adv
 
     @torch.no_grad()
-    def _recompute_advantages(self, updates: Rollout, batch: Batch, reward_scale: float) -> Batch:
+    def _recompute_advantages(self, updates: Rollout, batch: Batch) -> Batch:
         """Advantages and value targets with the critic as it is now (Andrychowicz et al. 2020, section 3.5)."""
         reward, terminated, truncated, final_obs, last_obs = (
             torch.from_numpy(array).to(self.device)
@@ -206,8 +205,9 @@ class PPO:
         final_value = torch.zeros_like(reward)
         if bool(truncated.any()):
             final_value[truncated] = self.policy.critic(self.policy.normalize(final_obs[truncated]))
+        clip = REWARD_CLIP if self.config.normalize_reward else float("inf")
         adv, ret = compute_gae(
-            scale_reward(reward, reward_scale, REWARD_CLIP if self.config.normalize_reward else float("inf")),
+            scale_reward(reward, updates.normalization.reward_scale, clip),
             value,
             final_value,
             terminated,
@@ -246,10 +246,6 @@ class PPO:
             "train/gradient_steps": float(len(epochs) * steps_per_epoch),
             "train/action_std": float(log_std.exp().mean()) if len(log_std) else float("nan"),
         }
-
-    def set_obs_rms_state(self, state: RmsState | None) -> None:
-        """Freezes the statistics that the next round was sampled with."""
-        self.policy.load_obs_rms_state(state)
 
     def acting_parameters(self) -> FloatArray:
         """A copy of the parameters [P]."""

@@ -18,6 +18,7 @@ from ddp_ppo.learners.disco.settings import DiscoSettings
 from ddp_ppo.learners.disco.values import mean_and_std
 from ddp_ppo.runs.checkpoint import load_plain, save_plain
 from ddp_ppo.sampling.finite import NonFiniteError
+from ddp_ppo.sampling.rollout import Normalization
 from tests.support.disco_golden import (
     DATA,
     SMALL_AGENT,
@@ -279,7 +280,8 @@ class TrajectoriesTest(unittest.TestCase):
 
     def test_rollout_is_held_as_it_is_and_rewards_are_scaled(self):
         (rollout,) = rollouts(1)
-        self.learner.train_step(rollout, round_index=0, done=0.0, reward_scale=0.5)
+        rollout.fill(Normalization(reward_scale=0.5))
+        self.learner.train_step(rollout)
         held = self.held()
         for name in ("obs", "act", "logits"):
             np.testing.assert_array_equal(getattr(held, name).numpy(), rollout[name])
@@ -315,8 +317,8 @@ class TrainStepTest(unittest.TestCase):
     def test_without_replay_each_rollout_is_the_batch(self):
         learner, other = (make_learner(dataclasses.replace(SETTINGS, replay_capacity=0)) for _ in range(2))
         (rollout,) = rollouts(1)
-        batch = learner._trajectories(rollout, 1.0)
-        _, metrics = other.train_step(rollout, round_index=0, done=0.0)
+        batch = learner._trajectories(rollout)
+        _, metrics = other.train_step(rollout)
         self.assertEqual(metrics["train/loss"], float(learner.update(batch)[0]))
         self.assertTrue(torch.equal(learner.agent.flat, other.agent.flat))
 
@@ -359,7 +361,7 @@ class TrainStepTest(unittest.TestCase):
     def test_normaliser_is_applied_to_what_is_replayed(self):
         state = {"mean": np.full(4, 2.0), "var": np.full(4, 9.0), "count": 10.0}
         learner, other = make_learner(), make_learner()
-        learner.set_obs_rms_state(state)
+        learner.normalize_with(state)
         batch = random_batch(5, 4, 2)
         loss = learner.update(batch._replace(obs=batch.obs * 3.0 + 2.0))[0]
         self.assertAlmostEqual(float(loss), float(other.update(batch)[0]), 4)

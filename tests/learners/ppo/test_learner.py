@@ -54,15 +54,14 @@ def learner(settings, env=BOX, *, parameters=None, **arguments):
 
 def rollout_of(ppo, env=BOX, *, state=None, policy_class=NumpyPolicy, seed=0, **arguments):
     """A round of the learner's own policy."""
-    ppo.set_obs_rms_state(state)
     policy = policy_class(ppo.network, env, B, T)
     policy.load(ppo.policy.flat.detach().numpy().copy(), state)
-    return sampled_rollout(policy, PPO.rollout_fields(ppo.network), T, B, seed=seed, **arguments)
+    return sampled_rollout(policy, PPO.rollout_fields(ppo.network), T, B, seed=seed, state=state, **arguments)
 
 
-def train(ppo, rollout, round_index=0, num_rounds=1, **arguments):
+def train(ppo, rollout, round_index=0, num_rounds=1):
     """The metrics of one step."""
-    return ppo.train_step(rollout, round_index=round_index, done=round_index / num_rounds, **arguments)[1]
+    return ppo.train_step(rollout, round_index=round_index, done=round_index / num_rounds)[1]
 
 
 def parameters_of(ppo):
@@ -127,6 +126,7 @@ class RatioTest(unittest.TestCase):
         obs, act = (torch.from_numpy(rollout[name]) for name in ("obs", "act"))
         with torch.no_grad():
             policy = ppo.policy
+            policy.load_obs_rms_state(STATE)
             logp = policy.evaluate(policy.normalize(obs[:-1].reshape(T * B, -1)), act.reshape(T * B, *act.shape[2:]))[0]
         return np.exp(logp.numpy().astype(np.float64) - rollout["logp"].reshape(-1))
 
@@ -175,10 +175,9 @@ class GradientTest(unittest.TestCase):
         ppo, recorder = recorded(settings)
         policy = NumpyPolicy(ppo.network, BOX, B, T)
         policy.load(parameters_of(ppo), STATE)
-        ppo.set_obs_rms_state(STATE)
-        rollout = sampled_rollout(policy, PPO.rollout_fields(ppo.network), T, B, reward_scale=0.5)
+        rollout = sampled_rollout(policy, PPO.rollout_fields(ppo.network), T, B, state=STATE, reward_scale=0.5)
         rollout["reward"][3, 2] = 100.0  # above the clip of scaled rewards; no part of the old targets
-        train(ppo, rollout, reward_scale=0.5)
+        train(ppo, rollout)
         return ppo, recorder.gradients[1], recorder.parameters[1], rollout
 
     def test_old_log_probabilities_and_targets_stay_fixed_over_the_epochs(self):  # C25
@@ -297,7 +296,7 @@ class BufferTest(unittest.TestCase):
     def test_state_dict_of_the_trained_policy_is_returned(self):  # C11
         ppo = learner(config())
         before = parameters_of(ppo)
-        state, _ = ppo.train_step(rollout_of(ppo, state=STATE), round_index=0, done=0.0)
+        state, _ = ppo.train_step(rollout_of(ppo, state=STATE))
         np.testing.assert_array_equal(state["flat"], parameters_of(ppo))
         self.assertFalse(np.array_equal(state["flat"], before))
         np.testing.assert_allclose(state["obs_mean"], 0.4, rtol=1e-6)
