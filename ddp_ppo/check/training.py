@@ -22,8 +22,9 @@ from ddp_ppo.check.trial import Report, SkipStage, StageError, Trajectory, Trial
 from ddp_ppo.config.settings import Config
 from ddp_ppo.distributed.group import CollectiveError
 from ddp_ppo.export import export
-from ddp_ppo.learners.registry import LEARNERS
+from ddp_ppo.learners.registry import learner_kind
 from ddp_ppo.maths.seeding import seed_global_generators
+from ddp_ppo.runs.agreement import agreed_learner
 from ddp_ppo.runs.checkpoint import find_checkpoint, load_model, save_checkpoint
 from ddp_ppo.runs.metrics import Console
 from ddp_ppo.runs.model import Model, acting_policy
@@ -54,7 +55,7 @@ def _one_learner(config: Config) -> Config:
 
 def _num_rounds(config: Config) -> int:
     """So many that two of them train."""
-    return 1 + LEARNERS[config.learner].first_round(config, config.envs_per_learner)
+    return 1 + learner_kind(config.learner).first_round(config, config.envs_per_learner)
 
 
 def _trained(trial: Trial) -> Config:
@@ -92,7 +93,7 @@ def check_training(trial: Trial, report: Report) -> None:
     for name in (f"train/{name}" for name in _SHOWN if f"train/{name}" in rows[0]):
         report.figures[name] = " -> ".join(f"{row[name]:.4g}" for row in rows[-2:])
     _, content, _ = find_checkpoint(_run_folder(trial))
-    trained = content["ranks"][0]["learner"][trial.plan.kind.trained]
+    trained = agreed_learner(content)[trial.plan.kind.trained]
     start = prepare(config, environ=trial.environ).starting_point().parameters
     change = float(np.abs(trained - start).max())
     report.figures["largest change of a parameter"] = f"{change:.3g}"
@@ -124,7 +125,7 @@ def check_checkpoint(trial: Trial, report: Report) -> None:
     folder = _run_folder(trial)
     path, content, _ = find_checkpoint(folder)
     _, _, parameters, _, _ = load_model(folder / "model.pt")
-    saved = content["ranks"][0]["learner"]["parameters"]
+    saved = agreed_learner(content)["parameters"]
     report.figures["file"] = f"{path.name}, {path.stat().st_size / 1024:.0f} KiB"
     report.figures["after"] = f"{content['round']} rounds, {content['env_steps']:,} environment steps"
     num_rounds = len(_metrics(trial))

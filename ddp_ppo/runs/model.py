@@ -20,6 +20,7 @@ from ddp_ppo.policies.network import NetworkSpec
 from ddp_ppo.policies.numpy_policy import NumpyPolicy
 from ddp_ppo.policies.torch_policy import TorchPolicy
 from ddp_ppo.protocols import BatchEnv, EnvSpec, FloatArray
+from ddp_ppo.runs.agreement import agreed_learner
 from ddp_ppo.runs.checkpoint import (
     CheckpointError,
     find_checkpoint,
@@ -173,7 +174,7 @@ def _of_checkpoint(place: Path) -> Model:
         network=network_of(content),
         env=EnvSpec(**with_tuples(content["env"])),
         env_arguments=_env_arguments(path, content),
-        parameters=content["ranks"][0]["learner"]["parameters"],
+        parameters=agreed_learner(content)["parameters"],
         obs_rms_state=obs_state,
         info=info,
         return_rms_state=return_state,

@@ -9,17 +9,16 @@ Shapes: T rollout_length, B environments of the learner, K environments of this 
 from __future__ import annotations
 
 import contextlib
-import importlib
 import multiprocessing
 import os
 import random
 import signal
 import time
 import traceback
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from multiprocessing.connection import Connection
-from typing import Any
+from typing import Any, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
@@ -44,15 +43,28 @@ from ddp_ppo.sampling.finite import (
     first_in_parameters,
     first_in_steps,
 )
-from ddp_ppo.sampling.rollout import REWARD_CLIP, Discounting, slot_name
+from ddp_ppo.sampling.rollout import REWARD_CLIP, Annotate, Discounting, slot_name
 from ddp_ppo.sampling.shared_memory import SharedBlock
 
 _STEP_FIELDS = ("obs", "act", "terminated", "truncated", "final_obs")
 
 
-@dataclass(frozen=True)
+class Assistant(Protocol):
+    """What an idle actor helps its learner with."""
+
+    def serve(self) -> None:
+        """Helps until the learner has trained the round."""
+
+
+AssistantFactory = Callable[[Arrays], Assistant]  # of the shared block's arrays
+PolicyClass = Callable[[NetworkSpec, EnvSpec, int, int], Any]  # for K environments and T steps of a rollout
+
+
+@dataclass(frozen=True, kw_only=True)
 class ActorJob:
     """All that an actor is told when it is spawned; plain values and the shared block.
+
+    Classes and functions in it travel by reference: the actor imports their modules before anything else.
 
     Attributes:
         actor_id: index among the actors of its learner.
@@ -61,12 +73,12 @@ class ActorJob:
         rollout_length: T.
         env_arguments: keyword arguments of `make_batch_env` but num_envs.
         env: what the learner knows of the environment; the actor's own must be the same.
-        network, policy: the policy's shape and its class as "module:Class".
-        annotate: what completes a rollout, "module:function".
+        network, policy: the policy's shape and its class.
+        annotate: what completes a rollout.
         field_names: the arrays of the block that belong to a rollout.
         num_slots: rollouts that the block has room for.
         normalize_obs, normalize_reward: which moments to report.
-        assistant, assistant_settings: what helps the learner while it trains, "module:Class", and its settings.
+        assistant: makes what helps the learner while it trains; None where nothing does.
     """
 
     actor_id: int
@@ -78,8 +90,8 @@ class ActorJob:
     env_arguments: dict[str, Any]
     env: EnvSpec
     network: NetworkSpec
-    policy: str
-    annotate: str
+    policy: PolicyClass
+    annotate: Annotate
     gamma: float
     gae_lambda: float
     field_names: tuple[str, ...]
@@ -87,8 +99,7 @@ class ActorJob:
     block: SharedBlock
     normalize_obs: bool
     normalize_reward: bool
-    assistant: str
-    assistant_settings: Any
+    assistant: AssistantFactory | None
 
 
 class Actor:
@@ -100,8 +111,7 @@ class Actor:
         self._env = make_batch_env(num_envs=job.num_envs, first_index=job.first_env, **job.env_arguments)
         if self._env.spec != job.env:
             raise ValueError(f"actor {job.actor_id} built {self._env.spec}, its learner {job.env}")
-        self._policy = _load_attribute(job.policy)(job.network, job.env, job.num_envs, job.rollout_length)
-        self._annotate = _load_attribute(job.annotate)
+        self._policy = job.policy(job.network, job.env, job.num_envs, job.rollout_length)
         arrays = job.block.arrays
         own = slice(job.first_env, job.first_env + job.num_envs)
         self._arrays = arrays
@@ -124,7 +134,7 @@ class Actor:
         self._overlap = first_overlap(self._env, job.env_arguments, seeds[0]) if is_first else ""
         self._eval_env: BatchEnv | None = None
         self._eval_policy: Any = None
-        self._assistant: Any = None
+        self._assistant: Assistant | None = None
 
     def save(self) -> PlainState:
         """Where the environments and their episodes stand between two rollouts; "env" is None if it cannot be saved."""
@@ -161,7 +171,7 @@ class Actor:
         self._require_finite(first_in_steps(slices), slot)
         scale = float(self._published("reward_scale", slot)[0])
         clip = REWARD_CLIP if job.normalize_reward else np.inf
-        self._annotate(self._policy, slices, Discounting(job.gamma, job.gae_lambda, scale, clip))
+        job.annotate(self._policy, slices, Discounting(job.gamma, job.gae_lambda, scale, clip))
         self._require_finite(first_in_annotations(slices), slot)
         return self._report(slices, reward_terms, start=start, sampled=sampled)
 
@@ -247,7 +257,7 @@ class Actor:
         job = self._job
         if self._eval_env is None:
             self._eval_env = make_batch_env(num_envs=EVAL_BLOCK, **job.env_arguments)
-            self._eval_policy = _load_attribute(job.policy)(job.network, job.env, EVAL_BLOCK, 1)
+            self._eval_policy = job.policy(job.network, job.env, EVAL_BLOCK, 1)
         self._eval_policy.load(self._published("parameters", slot), self._obs_rms_state(slot))
         progress = self._arrays["progress"][job.actor_id : job.actor_id + 1]
         training_streams = random.getstate(), np.random.get_state()
@@ -258,10 +268,9 @@ class Actor:
 
     def assist(self) -> None:
         """Helps the learner until it has trained the round."""
-        job = self._job
         if self._assistant is None:
-            factory = _load_attribute(job.assistant)
-            self._assistant = factory(self._arrays, job.network, job.assistant_settings)
+            assert self._job.assistant is not None  # nobody asks for help that there is none of
+            self._assistant = self._job.assistant(self._arrays)
         self._assistant.serve()
 
     def close(self) -> None:
@@ -323,8 +332,3 @@ def _next_command(connection: Connection) -> tuple[Any, ...]:
     except (EOFError, OSError):  # the learner is gone
         return ("close",)
     return command
-
-
-def _load_attribute(name: str) -> Any:
-    module, _, attribute = name.partition(":")
-    return getattr(importlib.import_module(module), attribute)

@@ -9,12 +9,13 @@ Shapes: T rollout_length, B environments of the learner, K of an actor, D observ
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 from numpy.typing import NDArray
 
-from ddp_ppo.protocols import Arrays, RmsState, Shapes
+from ddp_ppo.protocols import Arrays, RmsState, RolloutPolicy, Shapes
 
 REWARD_CLIP = 10.0  # scaled rewards are held inside +-10
 
@@ -90,6 +91,9 @@ class Discounting(NamedTuple):
     gae_lambda: float
     reward_scale: float
     reward_clip: float
+
+
+Annotate = Callable[[RolloutPolicy, Arrays, Discounting], None]  # completes one actor's slices [T(+1), K, ...] in place
 
 
 def scale_reward(reward: Any, scale: float, clip: float) -> Any:

@@ -18,9 +18,10 @@ from ddp_ppo.distributed.group import folder_of_launch
 from ddp_ppo.distributed.topology import TrainingTopology, resolve_training_topology
 from ddp_ppo.envs.build import describe_env
 from ddp_ppo.learners.interface import LearnerJob, LearnerKind
-from ddp_ppo.learners.registry import LEARNERS
+from ddp_ppo.learners.registry import learner_kind
 from ddp_ppo.learners.starting_point import StartingPoint
 from ddp_ppo.policies.network import NetworkSpec
+from ddp_ppo.runs.agreement import agreed_learner
 from ddp_ppo.runs.checkpoint import CheckpointError, find_checkpoint, network_of
 from ddp_ppo.runs.folder import home_of, latest_runs, require_writable
 from ddp_ppo.sampling.rollout import Field, rollout_shapes, slot_name
@@ -30,7 +31,7 @@ from ddp_ppo.training.advice import action_advice, image_advice, machine_advice,
 _NOT_COMPARED = ("resume", "run_name", "output_dir", "init_from", "init_statistics")
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class Plan(LearnerJob):
     """Everything that is known before a process starts or a file is written."""
 
@@ -60,7 +61,7 @@ class Plan(LearnerJob):
     @property
     def kind(self) -> LearnerKind:
         """What there is to know of the learner."""
-        return LEARNERS[self.config.learner]
+        return learner_kind(self.config.learner)
 
     @property
     def fields(self) -> tuple[Field, ...]:
@@ -101,24 +102,24 @@ def prepare(config: Config, *, environ: Mapping[str, str]) -> Plan:
     except OSError as error:
         raise ConfigError(f"output_dir or metrics_path: {error.strerror}: {error.filename}") from None
     env = describe_env(**config.env_arguments, actor_timeout_seconds=config.actor_timeout_seconds)
-    kind = LEARNERS[config.learner]
+    kind = learner_kind(config.learner)
     kind.require(env, config, device=topology.device)
     network = kind.network(config, env)
     pretrained = kind.pretrained(config, environ)
     resumed, notes = _find_resumed(config, network, environ)
-    advice = [*kind.notes(config, device=topology.device), *machine_advice(topology), *image_advice(config, env)]
+    advice = [*kind.notes(config, topology.device), *machine_advice(topology), *image_advice(config, env)]
     if config.init_from is None and resumed is None:
         advice += action_advice(config, env)
     plan = Plan(
-        config,
-        topology,
-        env,
-        network,
-        learner_threads(config, topology, environ),
-        pretrained,
-        config.num_rounds(max(1, topology.num_learners), **_done(resumed)),
-        resumed,
-        (*topology.notes, *advice, *notes),
+        config=config,
+        topology=topology,
+        env=env,
+        network=network,
+        num_threads=learner_threads(config, topology, environ),
+        pretrained=pretrained,
+        num_rounds=config.num_rounds(max(1, topology.num_learners), **_done(resumed)),
+        resumed=resumed,
+        notes=(*topology.notes, *advice, *notes),
     )
     _require_memory(plan)
     return plan if config.init_from is None else replace(plan, notes=(*plan.notes, *plan.starting_point().notes))
@@ -155,12 +156,12 @@ def _find_resumed(
     if not places:
         return None, [f"resume=auto: no checkpoint of {config.name} in {config.output_dir}, a new run starts"]
     path, content, skipped = find_checkpoint(*places)
-    kind, learner, saved = LEARNERS[config.learner], content.get("learner", "ppo"), network_of(content)
+    kind, learner, saved = learner_kind(config.learner), content.get("learner", "ppo"), network_of(content)
     if learner != config.learner:
         raise CheckpointError(f"resume: {path} is of learner: {learner}, this configuration of {config.learner}")
     if saved != network:
         raise CheckpointError(f"resume: {path} has another shape: it holds {saved}, this configuration needs {network}")
-    count, needed = len(content["ranks"][0]["learner"][kind.trained]), kind.num_parameters(config, network)
+    count, needed = len(agreed_learner(content)[kind.trained]), kind.num_parameters(config, network)
     if count != needed:
         raise CheckpointError(f"resume: {path} holds {count:,} parameters, this configuration needs {needed:,}")
     if content["env"]["env_id"] != config.env_id:

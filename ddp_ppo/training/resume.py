@@ -7,6 +7,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from ddp_ppo.distributed.topology import TrainingTopology
 from ddp_ppo.learners.interface import Learner
 from ddp_ppo.maths.moments import RmsState
 from ddp_ppo.sampling.actor_pool import ActorPool
@@ -42,14 +43,13 @@ class Standing(NamedTuple):
 def restore_rank(
     content: dict[str, Any], plan: Plan, learner: Learner, pool: ActorPool, say: Callable[[str], None]
 ) -> None:
-    """Sets one rank's learner and actors to a checkpoint; a rank that it does not know starts from rank 0's parameters.
+    """Sets one rank's learner and actors to a checkpoint.
 
     Environments go on in mid-episode where their state was saved for the same number of environments.
     """
     topology, ranks = plan.topology, content["ranks"]
-    own = ranks[topology.rank] if topology.rank < len(ranks) else ranks[0]
-    if learner.load_state_dict(own["learner"]):
-        say("note: log_std of the checkpoint was outside its range and has been brought back")
+    for note in learner.load_state_dict(_learner_state(content, topology, is_drifting=learner.is_drifting)):
+        say(f"note: {note}")
     actors = [state for rank in ranks for state in rank["actors"]]
     first = topology.rank * topology.num_actors
     has_same_shape = len(actors) == topology.num_learners * topology.num_actors and all(
@@ -64,6 +64,18 @@ def restore_rank(
             "note: this environment cannot be saved (no get_state and set_state): episodes start anew, and the "
             "run will not equal an unbroken one"
         )
+
+
+def _learner_state(content: dict[str, Any], topology: TrainingTopology, *, is_drifting: bool) -> dict[str, Any]:
+    """What one rank's learner goes on from.
+
+    Learners that differ go on so where they may, and are as many as they were; else all start from their average.
+    Learners that agree keep what is their own as far as there are as many; the others have rank 0's.
+    """
+    ranks, rank = content["ranks"], topology.rank
+    if "agreed" in content and not (is_drifting and len(ranks) == topology.num_learners):
+        return dict(content["agreed"])
+    return dict(ranks[rank if rank < len(ranks) else 0]["learner"])
 
 
 def is_finite(ranks: list[dict[str, Any]]) -> bool:

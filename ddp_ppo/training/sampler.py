@@ -14,6 +14,8 @@ from dataclasses import dataclass
 from typing import NamedTuple
 
 from ddp_ppo.maths.moments import RmsState
+from ddp_ppo.policies.numpy_policy import NumpyPolicy
+from ddp_ppo.policies.torch_policy import TorchPolicy
 from ddp_ppo.protocols import ActorReport, Arrays, FloatArray, PlainState
 from ddp_ppo.sampling.actor import ActorJob
 from ddp_ppo.sampling.actor_pool import ActorPool
@@ -155,7 +157,7 @@ def _actor_job(plan: Plan, block: SharedBlock, actor_id: int) -> ActorJob:
         env_arguments=config.env_arguments,
         env=plan.env,
         network=plan.network,
-        policy="ddp_ppo.policies.torch_policy:TorchPolicy" if is_torch else "ddp_ppo.policies.numpy_policy:NumpyPolicy",
+        policy=TorchPolicy if is_torch else NumpyPolicy,
         annotate=plan.kind.annotate,
         gamma=config.gamma,
         gae_lambda=config.gae_lambda,
@@ -164,6 +166,5 @@ def _actor_job(plan: Plan, block: SharedBlock, actor_id: int) -> ActorJob:
         block=block,
         normalize_obs=config.normalize_obs,
         normalize_reward=config.normalize_reward,
-        assistant=plan.kind.assistant,
-        assistant_settings=plan.kind.assistant_settings(config),
+        assistant=plan.kind.assistant(plan),
     )

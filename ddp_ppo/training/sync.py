@@ -78,12 +78,13 @@ def average_common(learner: Learner, group: LearnerGroup) -> None:
     not be equal after a sync.
     """
     common = learner.common()
-    tensors = list(common.values())
+    tensors = list(common.tensors.values())
     vector = torch.cat([tensor.reshape(-1) for tensor in tensors])
     group.average(vector)
     for tensor, part in zip(tensors, torch.split(vector, [tensor.numel() for tensor in tensors]), strict=True):
         tensor.copy_(part.reshape(tensor.shape))
-    common["step"].round_()
+    for count in common.counted.values():
+        count.round_()
 
 
 def exchange(
@@ -108,7 +109,7 @@ def exchange(
     Raises:
         ConsistencyError: they are not, or the statistics or the learning rate are not.
     """
-    common = {name: tensor.cpu().numpy() for name, tensor in learner.common().items()}
+    common = {name: tensor.cpu().numpy() for name, tensor in learner.common().tensors.items()}
     hashes = _hashes({**common, **_not_trained(learner, history)})
     parts = [
         [float(stop_signal or 0)],

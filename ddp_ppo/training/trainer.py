@@ -23,6 +23,7 @@ import torch
 
 from ddp_ppo.config.settings import Config
 from ddp_ppo.distributed.group import CollectiveError, LearnerGroup
+from ddp_ppo.learners.interface import Workplace
 from ddp_ppo.processes.stop_request import CutShort, StopRequest
 from ddp_ppo.runs.anomalies import overlap_at_reset
 from ddp_ppo.runs.metrics import Console, time_metrics
@@ -143,15 +144,14 @@ class _Run:
         self.unwritten_best: tuple[Frozen, dict[str, Any]] | None = None
         start = plan.starting_point()
         self.statistics = Statistics(start.obs_rms_state, start.return_rms_state)
-        self.learner = plan.kind.make(
-            plan, start.parameters, arrays=self.block.arrays, pool=self.pool, group=self.group
-        )
+        workplace = Workplace(start=start, group=self.group, arrays=self.block.arrays, pool=self.pool)
+        self.learner = plan.kind.make(plan, workplace)
         with stop.cuttable():
             self.pool.wait_ready()
         if plan.resumed is not None:
             self._restore(plan.resumed[1])
         else:
-            self.group.broadcast(list(self.learner.common().values()))
+            self.group.broadcast(list(self.learner.common().tensors.values()))
         self.recorder.open_logs(self.round, self.env_steps)
         self.kept = self._standing()  # that of the last whole round, for an end in mid-round
 
@@ -273,7 +273,7 @@ class _Run:
             done = self.env_steps / self.plan.num_env_steps
             _, metrics = self.learner.train_step(data.rollout, round_index=self.round, done=done)
         except NonFiniteError as error:
-            is_mean = self.config.sync_mode == "gradients" and self.plan.topology.num_learners > 1
+            is_mean = not self.learner.is_drifting and self.plan.topology.num_learners > 1
             note = "; it is the mean of all learners, the cause may lie with another one" if is_mean else ""
             raise self._explained(data, f"{error}{note}") from None
         return metrics
@@ -291,9 +291,9 @@ class _Run:
     def _sync(self, data: Sampled, metrics: dict[str, float]) -> Outcome:
         """Averages parameters where due, and merges the round of all learners."""
         config = self.config
-        averages_parameters = self.learner.averages_parameters
+        is_drifting = self.learner.is_drifting
         is_last = self.round == self.plan.num_rounds
-        is_due = averages_parameters and (is_last or self.round % config.param_sync_interval == 0)
+        is_due = is_drifting and (is_last or self.round % config.param_sync_interval == 0)
         if is_due:
             average_common(self.learner, self.group)
         seconds = [report.sample_seconds + report.annotate_seconds for report in data.reports]
@@ -308,7 +308,7 @@ class _Run:
             reports=data.reports,
             metrics=metrics,
             stop_signal=self.stop.signal,
-            is_synced=is_due or not averages_parameters,
+            is_synced=is_due or not is_drifting,
         )
 
     def _evaluate(self) -> dict[str, float]:
@@ -368,5 +368,3 @@ class _Run:
         self.round, self.env_steps = content["round"], content["env_steps"]
         self.elapsed_seconds = content["elapsed_seconds"]
         self.best_return, self.eval_return = content["best_return"], content["eval_return"]
-        if self.config.sync_mode == "gradients":  # the checkpoint may be of a run that averaged parameters
-            average_common(self.learner, self.group)

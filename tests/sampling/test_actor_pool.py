@@ -16,6 +16,7 @@ import numpy as np
 
 from ddp_ppo.config.settings import Config
 from ddp_ppo.policies.network import NetworkSpec
+from ddp_ppo.policies.torch_policy import TorchPolicy
 from ddp_ppo.sampling.actor_pool import ActorError, ActorPool
 from ddp_ppo.sampling.episodes import EVAL_BLOCK
 from tests.support.process import FIXTURE, FolderTestCase, actor_jobs
@@ -317,7 +318,7 @@ class ProcessTest(PoolTestCase):
 
     def test_actors_of_a_torch_policy_do(self):
         self.assertEqual(
-            {report["has_torch"] for report in self.witnesses(policy="ddp_ppo.policies.torch_policy:TorchPolicy")},
+            {report["has_torch"] for report in self.witnesses(policy=TorchPolicy)},
             {True},
         )
 

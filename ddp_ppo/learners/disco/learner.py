@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import math
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import torch
@@ -23,6 +23,7 @@ from ddp_ppo.learners.disco.meta_network import MetaNetwork
 from ddp_ppo.learners.disco.optimizer import clipped_adam, fresh_optimizer
 from ddp_ppo.learners.disco.replay import Replay
 from ddp_ppo.learners.disco.settings import DiscoSettings
+from ddp_ppo.learners.interface import Common
 from ddp_ppo.maths.moments import RmsState
 from ddp_ppo.maths.seeding import Purpose, stream
 from ddp_ppo.policies.network import NetworkSpec
@@ -38,7 +39,7 @@ METRICS = ("loss", *(f"{name}_loss" for name in rule.Losses._fields), "entropy",
 class DiscoLearner:
     """Everything that lives as long as the agent: parameters, optimizer, the rule's state and the replay."""
 
-    averages_parameters = False  # learners average inside the step and are equal after it
+    is_drifting = False  # learners average inside the step and are equal after it
 
     def __init__(
         self,
@@ -114,7 +115,7 @@ class DiscoLearner:
         steps = [self.update(batch) for batch in self._batches(fresh, round_index)]
         updates.clear()
         means = torch.stack(steps).mean(0).tolist() if steps else [math.nan] * len(METRICS)
-        return self.common(), {
+        return self.common().tensors, {
             "buffer_size": float(buffer_size),
             **{f"train/{name}": mean for name, mean in zip(METRICS, means, strict=True)},
             "train/learning_rate": self.learning_rate,
@@ -187,43 +188,44 @@ class DiscoLearner:
         """What actors act with: parameters [P] of `network`."""
         return acting_parameters(self.agent.spec, self.agent.flat.cpu().numpy())
 
-    def common(self) -> dict[str, Tensor]:
-        """What is the same on all learners after every update: the tensors themselves, not copies."""
+    def common(self) -> Common:
+        """What is the same on all learners after every update."""
         optimizer, moments = self.optimizer, self.state.moments
-        return {
+        averaged = {
             "agent": self.agent.flat,
             "target": self.target.flat,
             "exp_avg": optimizer.exp_avg,
             "exp_avg_sq": optimizer.exp_avg_sq,
-            "step": optimizer.step,
             "rnn_hidden": self.state.rnn.hidden,
             "rnn_cell": self.state.rnn.cell,
             **moments._asdict(),
         }
+        return Common(averaged, {"step": optimizer.step})
 
     def state_dict(self) -> dict[str, Any]:
         """Everything that training goes on from, as tensors and plain values; "parameters" are those that act."""
         return {
             "parameters": torch.from_numpy(self.acting_parameters()),
-            **{name: tensor.cpu().clone() for name, tensor in self.common().items()},
+            **{name: tensor.cpu().clone() for name, tensor in self.common().tensors.items()},
             "learning_rate": self.learning_rate,
             "has_ended": self._has_ended.clone(),
             "replay": self.replay.state_dict(),
         }
 
-    def load_state_dict(self, state: Mapping[str, Any]) -> bool:
-        """Continues from a state dict, whose tensors may be NumPy arrays; False, as nothing had to be adjusted.
+    def load_state_dict(self, state: Mapping[str, Any]) -> Sequence[str]:
+        """Continues from a state dict, whose tensors may be NumPy arrays; nothing is to be said of it.
 
         Raises:
+            KeyError: a part is missing.
             ValueError: the parameters are of another agent.
         """
         if state["agent"].shape != self.agent.flat.shape:
             raise ValueError(
                 f"the checkpoint has {len(state['agent'])} parameters, this agent {self.agent.spec.num_parameters}"
             )
-        for name, tensor in self.common().items():
+        for name, tensor in self.common().tensors.items():
             tensor.copy_(torch.as_tensor(state[name]))
         self.learning_rate = float(state["learning_rate"])
         self._has_ended = torch.as_tensor(state["has_ended"]).clone()
         self.replay.load_state_dict({name: torch.as_tensor(array) for name, array in state["replay"].items()})
-        return False
+        return []

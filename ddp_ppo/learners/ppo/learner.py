@@ -10,7 +10,7 @@ size, P parameters.
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -20,6 +20,7 @@ from torch import Tensor
 
 from ddp_ppo.config.settings import Config
 from ddp_ppo.learners.adam_state import AdamState
+from ddp_ppo.learners.interface import Common
 from ddp_ppo.learners.ppo.loss import Batch, sample_losses
 from ddp_ppo.learners.ppo.loss_settings import loss_settings
 from ddp_ppo.learners.ppo.updates.critic_worker import Team
@@ -77,7 +78,7 @@ class PPO:
         self.policy = ActorCritic(network, vectors[0])
         self.optimizer = AdamState(*vectors[1:])
         self.learning_rate = config.learning_rate
-        self.averages_parameters = config.sync_mode == "parameters"
+        self.is_drifting = not averaging.is_per_minibatch
         self._averaging = averaging
         self._rank = rank
         self._update = self._make_update(team)
@@ -251,35 +252,37 @@ class PPO:
         """A copy of the parameters [P]."""
         return np.array(self.policy.flat.data.cpu().numpy())
 
-    def common(self) -> dict[str, Tensor]:
-        """What ranks hold in common after a sync: the parameters, Adam's moments and its number of steps, no copies."""
+    def common(self) -> Common:
+        """What learners hold in common after a sync: the parameters, Adam's moments and its number of steps.
+
+        The moments are averaged too: kept local they would push each learner away from the average again, and learners
+        would not be equal after a sync.
+        """
         optimizer = self.optimizer
-        return {
-            "parameters": self.policy.flat.data,
-            "exp_avg": optimizer.exp_avg,
-            "exp_avg_sq": optimizer.exp_avg_sq,
-            "step": optimizer.step,
-        }
+        moments = {"exp_avg": optimizer.exp_avg, "exp_avg_sq": optimizer.exp_avg_sq}
+        return Common({"parameters": self.policy.flat.data, **moments}, {"step": optimizer.step})
 
     def state_dict(self) -> dict[str, Any]:
         """Everything that training goes on from, as tensors and plain values."""
-        common = {name: tensor.cpu().clone() for name, tensor in self.common().items()}
+        common = {name: tensor.cpu().clone() for name, tensor in self.common().tensors.items()}
         return {**common, "step": float(self.optimizer.step), "learning_rate": self.learning_rate}
 
-    def load_state_dict(self, state: Mapping[str, Any]) -> bool:
-        """Continues from a state dict, whose tensors may be NumPy arrays; True if log_std had left its range.
+    def load_state_dict(self, state: Mapping[str, Any]) -> Sequence[str]:
+        """Continues from a state dict, whose tensors may be NumPy arrays; a line if log_std had left its range.
 
         Raises:
+            KeyError: a part is missing.
             ValueError: the parameters are of another network.
         """
         if state["parameters"].shape != self.policy.flat.shape:
             raise ValueError(
                 f"the checkpoint has {len(state['parameters'])} parameters, this network {self.policy.flat.numel()}"
             )
-        for name, tensor in self.common().items():
+        for name, tensor in self.common().tensors.items():
             tensor.copy_(torch.as_tensor(state[name]))
         self.learning_rate = float(state["learning_rate"])
-        return bool(hold_log_std(self.network, self.policy.flat.data))
+        is_moved = hold_log_std(self.network, self.policy.flat.data)
+        return ["log_std of the checkpoint was outside its range and has been brought back"] if is_moved else []
 
 
 def resolve_update_backend(config: Config, device_type: str) -> str:

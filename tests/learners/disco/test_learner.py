@@ -66,7 +66,7 @@ with LearnerGroup(topology, timeout_seconds=60) as learners:
     learner = DiscoLearner(settings, small_agent(arrays, 2), meta=published_meta(), average=learners.average, rank=rank)
     for i in range(5):
         metrics = learner.update(golden_batch(arrays, i, slice(2 * rank, 2 * rank + 2)))
-        common = {name: tensor.clone() for name, tensor in learner.common().items()}
+        common = {name: tensor.clone() for name, tensor in learner.common().tensors.items()}
         steps.append({"metrics": metrics, "common": common})
 torch.save(steps, Path(sys.argv[1]) / f"{rank}.pt")
 """
@@ -175,7 +175,7 @@ class FiveUpdatesTest(GoldenTest):  # C32
                 self.assertAlmostEqual(found, float(arrays[f"log/{name}"][i]), delta=3e-4, msg=name)
             before = learner.agent.flat.clone()
             self.assert_logs(learner.update(batch), arrays, i)
-            self.assert_state(learner.common(), arrays, i)
+            self.assert_state(learner.common().tensors, arrays, i)
             update_norm = float((learner.agent.flat - before).norm())
             self.assertAlmostEqual(update_norm, float(arrays["log/global_update_norm"][i]), delta=1e-5)
             if i == 0:
@@ -351,11 +351,11 @@ class TrainStepTest(unittest.TestCase):
 
     def test_parameters_stay_where_a_gradient_is_not_finite(self):
         learner = make_learner()
-        before = {name: tensor.clone() for name, tensor in learner.common().items()}
+        before = {name: tensor.clone() for name, tensor in learner.common().tensors.items()}
         batch = random_batch(5, 4, 2)
         with self.assertRaisesRegex(NonFiniteError, "no step was taken"):
             learner.update(batch._replace(obs=batch.obs * math.nan))
-        for name, tensor in learner.common().items():
+        for name, tensor in learner.common().tensors.items():
             self.assertTrue(torch.equal(tensor, before[name]), name)
 
     def test_normaliser_is_applied_to_what_is_replayed(self):
