@@ -106,7 +106,7 @@ def learner_side(num_actors: int) -> dict[str, float]:
     from ddp_ppo.sampling.actor_pool import ActorPool
     from ddp_ppo.sampling.rollout import Rollout
     from ddp_ppo.training.sampler import actor_jobs
-    from ddp_ppo.training.sync import Statistics, exchange
+    from ddp_ppo.training.sync import Statistics, Sync
 
     plan = prepared(f"num_actors={num_actors}", "rollout_length=16", "learner_threads=1", "num_epochs=1")
     block = shared_block(plan)
@@ -125,11 +125,9 @@ def learner_side(num_actors: int) -> dict[str, float]:
     _, metrics = learner.train_step(rollout)
     history = Statistics(empty_rms_state(plan.network.obs_size), empty_rms_state(1))
     learners = LearnerGroup(plan.topology, timeout_seconds=60.0)
+    sync = Sync(learners, learner, interval=1, num_rounds=_NUM_ROUNDS)
     merge = seconds_of(
-        lambda: exchange(
-            learners, learner, history, reports=reports, metrics=metrics, stop_signal=None, is_synced=False
-        ),
-        _NUM_ROUNDS,
+        lambda: sync.after_round(1, history, reports=reports, metrics=metrics, stop_signal=None), _NUM_ROUNDS
     )
     return {
         "num_actors": num_actors,

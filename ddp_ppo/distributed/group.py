@@ -123,6 +123,10 @@ class LearnerGroup:
         """Mean of one number over all learners."""
         return float(self.exchange(np.array([value])).mean())
 
+    def is_any(self, value: bool) -> bool:
+        """Whether a statement is true of any learner."""
+        return bool(self.exchange(np.array([float(value)])).any())
+
     def exchange(self, row: NDArray[np.float64]) -> NDArray[np.float64]:
         """Every learner's row [n] as [num_learners, n], by one sum over rows that are zero but for one's own."""
         rows = np.zeros((self.num_learners, len(row)))

@@ -42,4 +42,4 @@ def with_agreement(content: dict[str, Any]) -> dict[str, Any]:
     if "sync" in content or all(np.array_equal(first["parameters"], other["parameters"]) for other in others):
         return content
     agreed = average_states([first, *others], averaged=_PPO_AVERAGED, counted=_PPO_COUNTED)
-    return {**content, "agreed": agreed}
+    return {**content, "agreed": agreed, "sync": {"rounds_apart": 1}}

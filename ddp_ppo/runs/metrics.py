@@ -35,16 +35,16 @@ _ROOM = 2**16  # bytes that a disk must have free again before a new event file 
 
 
 def time_metrics(
-    metrics: dict[str, float], seconds: Mapping[str, float], *, num_steps: int, elapsed_seconds: float
+    metrics: Mapping[str, float], seconds: Mapping[str, float], *, num_steps: int, elapsed_seconds: float
 ) -> dict[str, float]:
     """A round's `time/*` metrics, in which no second counts twice.
 
     Args:
-        metrics: of the round; transfer and idle time are taken out of it.
+        metrics: of the round, which hold its transfer and idle time.
         seconds: sample (with annotate), annotate, train (with transfer), sync, record, and the whole round.
         num_steps: environment steps of all learners.
     """
-    transfer = metrics.pop("time/transfer_seconds")
+    transfer = metrics.get("time/transfer_seconds", 0.0)
     split = {
         "sample": max(0.0, seconds["sample"] - seconds["annotate"]),  # with overlap most of it passes unseen
         "annotate": seconds["annotate"],
@@ -52,7 +52,7 @@ def time_metrics(
         "train": seconds["train"] - transfer,
         "sync": seconds["sync"],
         "record": seconds["record"],
-        "idle": metrics.pop("time/idle_seconds"),
+        "idle": metrics["time/idle_seconds"],
         "round": seconds["round"],
     }
     return {
@@ -194,6 +194,11 @@ class Console:
         self._stream = _Silence() if given is None or given.closed else given
         self._is_terminal = self._stream.isatty()
         self._is_line_open = False
+
+    @classmethod
+    def silent(cls) -> Console:
+        """One that prints nothing."""
+        return cls(_Silence())
 
     def say(self, text: str) -> None:
         """A line that stays."""

@@ -8,27 +8,20 @@ from __future__ import annotations
 import os
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
-from pathlib import Path
-from typing import Any
 
 import torch
 
-from ddp_ppo.config.settings import Config, ConfigError, describe_settings, load_config
-from ddp_ppo.distributed.group import folder_of_launch
+from ddp_ppo.config.settings import Config, ConfigError
 from ddp_ppo.distributed.topology import TrainingTopology, resolve_training_topology
 from ddp_ppo.envs.build import describe_env
 from ddp_ppo.learners.interface import LearnerJob, LearnerKind
 from ddp_ppo.learners.registry import learner_kind
 from ddp_ppo.learners.starting_point import StartingPoint
-from ddp_ppo.policies.network import NetworkSpec
-from ddp_ppo.runs.agreement import agreed_learner
-from ddp_ppo.runs.checkpoint import CheckpointError, find_checkpoint, network_of
-from ddp_ppo.runs.folder import home_of, latest_runs, require_writable
+from ddp_ppo.runs.folder import require_writable
 from ddp_ppo.sampling.rollout import Field, rollout_shapes, slot_name
 from ddp_ppo.sampling.shared_memory import block_bytes
 from ddp_ppo.training.advice import action_advice, image_advice, machine_advice, num_cores
-
-_NOT_COMPARED = ("resume", "run_name", "output_dir", "init_from", "init_statistics")
+from ddp_ppo.training.resume import Resumed, find_resumed
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -36,7 +29,7 @@ class Plan(LearnerJob):
     """Everything that is known before a process starts or a file is written."""
 
     num_rounds: int
-    resumed: tuple[Path, dict[str, Any]] | None
+    resumed: Resumed | None
     notes: tuple[str, ...]
 
     @property
@@ -106,7 +99,7 @@ def prepare(config: Config, *, environ: Mapping[str, str]) -> Plan:
     kind.require(env, config, device=topology.device)
     network = kind.network(config, env)
     pretrained = kind.pretrained(config, environ)
-    resumed, notes = _find_resumed(config, network, environ)
+    resumed, notes = find_resumed(config, network, environ)
     advice = [*kind.notes(config, topology.device), *machine_advice(topology), *image_advice(config, env)]
     if config.init_from is None and resumed is None:
         advice += action_advice(config, env)
@@ -125,11 +118,10 @@ def prepare(config: Config, *, environ: Mapping[str, str]) -> Plan:
     return plan if config.init_from is None else replace(plan, notes=(*plan.notes, *plan.starting_point().notes))
 
 
-def _done(resumed: tuple[Path, dict[str, Any]] | None) -> dict[str, int]:
+def _done(resumed: Resumed | None) -> dict[str, int]:
     """Rounds and environment steps before this session."""
-    return (
-        {"done": resumed[1]["round"], "env_steps": resumed[1]["env_steps"]} if resumed else {"done": 0, "env_steps": 0}
-    )
+    content = {"round": 0, "env_steps": 0} if resumed is None else resumed.content
+    return {"done": content["round"], "env_steps": content["env_steps"]}
 
 
 def _require_memory(plan: Plan) -> None:
@@ -139,62 +131,6 @@ def _require_memory(plan: Plan) -> None:
             f"a rollout of each learner needs {size / 2**30:,.1f} GiB, this machine has {memory / 2**30:.1f} GiB; "
             "lower rollout_length, num_actors, envs_per_actor or hidden_sizes"
         )
-
-
-def _find_resumed(
-    config: Config, network: NetworkSpec, environ: Mapping[str, str]
-) -> tuple[tuple[Path, dict[str, Any]] | None, list[str]]:
-    place = folder_of_launch(environ)
-    if place is not None and not any(place.glob("checkpoints/checkpoint_*.pt")):
-        place = None  # the attempt before ended before its first checkpoint
-    if place is None and config.resume is None:
-        return None, []
-    if place is not None:
-        places = [place]
-    else:
-        places = latest_runs(config) if config.resume == "auto" else [_existing(Path(str(config.resume)))]
-    if not places:
-        return None, [f"resume=auto: no checkpoint of {config.name} in {config.output_dir}, a new run starts"]
-    path, content, skipped = find_checkpoint(*places)
-    kind, learner, saved = learner_kind(config.learner), content.get("learner", "ppo"), network_of(content)
-    if learner != config.learner:
-        raise CheckpointError(f"resume: {path} is of learner: {learner}, this configuration of {config.learner}")
-    if saved != network:
-        raise CheckpointError(f"resume: {path} has another shape: it holds {saved}, this configuration needs {network}")
-    count, needed = len(agreed_learner(content)[kind.trained]), kind.num_parameters(config, network)
-    if count != needed:
-        raise CheckpointError(f"resume: {path} holds {count:,} parameters, this configuration needs {needed:,}")
-    if content["env"]["env_id"] != config.env_id:
-        raise CheckpointError(
-            f"resume: {path} is of {content['env']['env_id']}, this configuration of {config.env_id}; "
-            f"init_from={path} would start a new run from its parameters"
-        )
-    changed = _changed_settings(config, path.parent.parent / "config.yaml")
-    copied = [] if home_of(path) else [f"{path} lies in no run folder: the run goes on in a new one"]
-    return (path, content), [*skipped, *changed, *copied, f"resuming from {path} after round {content['round']}"]
-
-
-def _existing(place: Path) -> Path:
-    try:
-        is_there = place.exists()
-    except OSError as error:
-        raise CheckpointError(f"resume: {error.strerror}: {place}") from None
-    if not is_there:
-        raise CheckpointError(f"resume: {place} does not exist")
-    return place
-
-
-def _changed_settings(config: Config, effective: Path) -> list[str]:
-    """A note of what is set differently from the run that is resumed."""
-    try:
-        before = load_config(effective)
-    except ConfigError:
-        return []  # a checkpoint that was copied elsewhere, or a file of another version
-    names = [s.name for s in describe_settings() if s.name not in _NOT_COMPARED]
-    changes = [
-        f"{n}: {getattr(before, n)} -> {getattr(config, n)}" for n in names if getattr(before, n) != getattr(config, n)
-    ]
-    return [f"settings that differ from the run so far: {'; '.join(changes)}"] if changes else []
 
 
 def learner_threads(config: Config, topology: TrainingTopology, environ: Mapping[str, str]) -> int:

@@ -59,6 +59,12 @@ class Sampled:
         """What the slowest actor took to complete its slices."""
         return max(report.annotate_seconds for report in self.reports)
 
+    @property
+    def idle_seconds(self) -> float:
+        """How long an actor waited on average for the slowest one."""
+        seconds = [report.sample_seconds + report.annotate_seconds for report in self.reports]
+        return max(seconds) - sum(seconds) / len(seconds)
+
 
 class Sampler:
     """The rollout slots of one learner and the actors that fill them."""
@@ -116,6 +122,10 @@ class Sampler:
         slot = 0 if self._in_flight is None else (self._in_flight + 1) % len(self._rollouts)
         self._publish(slot, now)
         return self._pool.evaluate(seeds, slot)
+
+    def stop(self) -> None:
+        """Ends the actors at once, whatever they are doing."""
+        self._pool.close(0.0)
 
     def _begin(self, round_index: int, now: Frozen) -> None:
         slot = round_index % len(self._rollouts)

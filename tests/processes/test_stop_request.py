@@ -1,19 +1,21 @@
 """Signals to a real process: when its work is cut short, and when it ends."""
 
+import os
 import signal
 import tempfile
+import threading
 import time
 import unittest
 from pathlib import Path
 
-from ddp_ppo.processes.stop_request import CUT_SECONDS, END_SECONDS
+from ddp_ppo.processes.stop_request import CUT_SECONDS, END_SECONDS, StopRequest
 from tests.support.process import Program
 
 # Waits in cuttable work, or in work that nothing interrupts, and says what became of it.
 HEAD = """
 import select, signal, threading
 from ddp_ppo.processes.stop_request import CutShort, StopRequest
-stop = StopRequest()
+stop = StopRequest().__enter__()
 
 def wait():
     select.select([], [], [], 30)
@@ -30,7 +32,7 @@ try:
         print("never", flush=True)
 except CutShort:
     print("not begun", flush=True)
-stop.restore()
+stop.__exit__()
 print(signal.getsignal(signal.SIGTERM) == signal.SIG_DFL, threading.active_count(), flush=True)
 """
 STUBBORN = """
@@ -50,7 +52,7 @@ QUICK = """
 print("ready", flush=True)
 while stop.signal is None:
     select.select([], [], [], 0.01)
-stop.restore()
+stop.__exit__()
 print("asked", stop.signal, stop.is_overdue, flush=True)
 """
 
@@ -111,6 +113,29 @@ class StopRequestTest(unittest.TestCase):
                 ended, seconds = self.end(self.program(script), signal.SIGTERM, signal.SIGALRM, 0, 0, 0, signal.SIGINT)
                 self.assertEqual(ended.code, 128 + signal.SIGINT, ended.err)
                 self.assertLess(seconds, CUT_SECONDS)
+
+
+class OtherThreadTest(unittest.TestCase):
+    """A thread that is not the main one, to which Python gives no signal."""
+
+    def test_nothing_is_listened_for_and_nothing_of_the_caller_is_changed(self):
+        before = self.state()
+        seen = []
+
+        def enter():
+            with StopRequest() as stop, stop.cuttable():
+                seen.append((stop.signal, stop.is_overdue, self.state()))
+
+        thread = threading.Thread(target=enter)
+        thread.start()
+        thread.join()
+        self.assertEqual(seen, [(None, False, before)])
+        self.assertEqual(self.state(), before)
+
+    def state(self):
+        """Handlers of all signals that a run listens for, and this process's descriptors."""
+        numbers = (signal.SIGTERM, signal.SIGINT, signal.SIGHUP, signal.SIGALRM)
+        return [signal.getsignal(number) for number in numbers], os.listdir("/proc/self/fd")
 
 
 if __name__ == "__main__":

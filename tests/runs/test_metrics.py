@@ -10,6 +10,7 @@ import pty
 import tempfile
 import unittest
 from pathlib import Path
+from types import MappingProxyType
 
 import numpy as np
 from tensorboard.backend.event_processing.event_accumulator import EventAccumulator
@@ -167,15 +168,19 @@ class TensorBoardTest(FolderTestCase):
 
 class TimeMetricsTest(unittest.TestCase):
     def test_no_second_counts_twice(self):
-        metrics = {"a": 1.0, "time/transfer_seconds": 0.5, "time/idle_seconds": 0.25}
+        metrics = MappingProxyType({"a": 1.0, "time/transfer_seconds": 0.5, "time/idle_seconds": 0.25})  # left alone
         seconds = {"sample": 4.0, "annotate": 1.0, "train": 3.0, "sync": 0.5, "record": 2.5, "round": 10.0}
         found = time_metrics(metrics, seconds, num_steps=640, elapsed_seconds=70.0)
-        self.assertEqual(metrics, {"a": 1.0})
         split = {"sample": 3.0, "annotate": 1.0, "transfer": 0.5, "train": 2.5, "sync": 0.5, "record": 2.5}
         expected = {f"time/{name}_seconds": value for name, value in {**split, "idle": 0.25, "round": 10.0}.items()}
         expected |= {"time/steps_per_second": 64.0, "time/elapsed_seconds": 70.0}
         self.assertEqual(found, expected)
         self.assertEqual(sum(split.values()), seconds["round"])
+
+    def test_a_learner_without_a_device_of_its_own_transfers_nothing(self):
+        seconds = {"sample": 0.0, "annotate": 0.0, "train": 3.0, "sync": 0.0, "record": 0.0, "round": 3.0}
+        found = time_metrics({"time/idle_seconds": 0.0}, seconds, num_steps=1, elapsed_seconds=0.0)
+        self.assertEqual((found["time/train_seconds"], found["time/transfer_seconds"]), (3.0, 0.0))
 
     def test_annotation_that_overlaps_training_leaves_no_negative_time(self):
         metrics = {"time/transfer_seconds": 0.0, "time/idle_seconds": 0.0}
@@ -204,6 +209,13 @@ class ConsoleTest(unittest.TestCase):
             while chunk := reader.read(4096):
                 received += chunk
         return received.decode().replace("\r\n", "\n")
+
+    def test_a_silent_one_takes_everything_and_prints_nothing(self):
+        with contextlib.redirect_stdout(io.StringIO()) as printed:
+            console = Console.silent()
+            console.say("start")
+            console.progress("round 1", keep=True)
+        self.assertEqual(printed.getvalue(), "")
 
     def test_pipe_gets_every_line_and_no_control_characters(self):
         stream = io.StringIO()

@@ -20,6 +20,7 @@ from ddp_ppo.runs.folder import RunFolder
 from ddp_ppo.runs.metrics import Console
 from ddp_ppo.training.plan import prepare
 from ddp_ppo.training.recorder import FaultRecorder, Recorder
+from ddp_ppo.training.resume import Resumed
 from ddp_ppo.training.sampler import Frozen
 from tests.long.mounts import can_mount
 from tests.runs.test_anomalies import HEALTHY, SETTLED
@@ -200,7 +201,7 @@ class UnusableFilesTest(FolderTestCase):
         checkpoint = run.path / "checkpoints" / "checkpoint_0000001.pt"
         for _ in range(2):
             with self.assertRaisesRegex(ConfigError, "tiny-a/events.jsonl cannot be opened: Is a directory"):
-                Recorder(dataclasses.replace(plan, resumed=(checkpoint, {})), Console(io.StringIO()))
+                Recorder(dataclasses.replace(plan, resumed=Resumed(checkpoint, {})), Console(io.StringIO()))
 
     def test_a_file_that_cannot_be_opened_is_named(self):
         with self.assertRaisesRegex(ConfigError, "files cannot be opened: File exists: .*tensorboard"):

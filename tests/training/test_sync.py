@@ -9,12 +9,13 @@ from tests.support.fixtures import report
 
 # Runs after test_distributed.HEAD, on both ranks.
 SCRIPT = """
+import dataclasses
 from ddp_ppo.config.settings import Config
 from ddp_ppo.maths.moments import compute_batch_moments, empty_rms_state
 from ddp_ppo.policies.network import NetworkSpec
 from ddp_ppo.learners.ppo.learner import PPO, fresh
 from ddp_ppo.protocols import EnvSpec
-from ddp_ppo.training.sync import ConsistencyError, Statistics, average_common, exchange
+from ddp_ppo.training.sync import ConsistencyError, Statistics, Sync
 from tests.support.fixtures import random_parameters, report
 
 env = EnvSpec("A", 3, "box", 2, (-1.0, -1.0), (1.0, 1.0))
@@ -37,21 +38,34 @@ def actor(values, episodes=0, returns=0.0, length=0, terminations=0):
         obs_rms_moments=compute_batch_moments(np.tile(np.array(values, np.float64)[:, None], 3)),
     )
 
-def one_round(learner, statistics, *, stats=None, metrics=None, stop=None, is_synced=True):
-    return exchange(
-        learners, learner, statistics, reports=stats or [actor([0.0])],
-        metrics=metrics or {"buffer_size": 1.0, "train/gradient_steps": 1.0}, stop_signal=stop, is_synced=is_synced,
-    )
+METRICS = {"buffer_size": 1.0, "train/gradient_steps": 1.0}
 
-def complaint(break_it, is_synced=True):
+def sync_of(learner, interval=4):
+    return Sync(learners, learner, interval=interval, num_rounds=100)
+
+def one_round(sync, statistics, *, num_done=1, reports=None, metrics=METRICS, stop=None):
+    reports = reports or [actor([0.0])]
+    return sync.after_round(num_done, statistics, reports=reports, metrics=metrics, stop_signal=stop)
+
+def complaint(break_it, is_drifting=False):
     learner, statistics = make_learner(), history()
+    learner.is_drifting = is_drifting
     if rank == 1:
         statistics = break_it(learner, statistics) or statistics
     try:
-        one_round(learner, statistics, is_synced=is_synced)
+        one_round(sync_of(learner), statistics)
     except ConsistencyError as error:
         return str(error)
     return ""
+
+# A round in which this learner's parameters move by one more than rank 0's; whether learners differ after it.
+def drift(sync, learner, num_done):
+    learner.policy.flat.data += float(rank)
+    found = one_round(sync, empty, num_done=num_done).metrics["sync/distinct_parameters"]
+    return [found, sync.is_apart]
+
+def named(**terms):
+    return [actor([0.0])] if not terms else [dataclasses.replace(actor([0.0]), reward_terms=terms)]
 
 def set_parameter(learner, statistics):
     flat = learner.policy.flat.data.numpy()
@@ -76,16 +90,17 @@ FAULTS = {
 with LearnerGroup(topology, timeout_seconds=60) as learners:
     seen["equal"] = complaint(lambda learner, statistics: None)
     seen["faults"] = {name: complaint(fault) for name, fault in FAULTS.items()}
-    seen["unsynced"] = {name: complaint(fault, is_synced=False) for name, fault in FAULTS.items()}
+    seen["unsynced"] = {name: complaint(fault, is_drifting=True) for name, fault in FAULTS.items()}
 
     ended = {"episodes": [1, 2][rank], "returns": [10.0, 50.0][rank], "length": [7, 8][rank], "terminations": rank}
     stats = [actor([0.0] * 4), actor([10.0] * 2)][rank], actor([4.0], **ended)
     metrics = {
         "buffer_size": [300.0, 100.0][rank], "train/gradient_steps": [8.0, 4.0][rank],
         "a": [1.0, 5.0][rank], "time/transfer_seconds": [float("nan"), 2.0][rank],
+        "train/epochs": [6.0, 4.0][rank],
     }
     empty = Statistics(empty_rms_state(3), empty_rms_state(1))
-    outcome = one_round(make_learner(), empty, stats=stats, metrics=metrics, stop=[None, 15][rank])
+    outcome = one_round(sync_of(make_learner()), empty, reports=stats, metrics=metrics, stop=[None, 15][rank])
     obs, returns = outcome.statistics
     seen["obs"] = [obs["count"], obs["mean"].tolist(), obs["var"].tolist()]
     seen["returns"] = returns["count"]
@@ -93,17 +108,42 @@ with LearnerGroup(topology, timeout_seconds=60) as learners:
     seen["stop"] = outcome.stop_signal
 
     learner = make_learner(seed=rank)
-    seen["apart"] = one_round(learner, empty, is_synced=False).metrics["sync/distinct_parameters"]
+    sync = sync_of(learner)
+    seen["apart"] = one_round(sync, empty).metrics["sync/distinct_parameters"]
     before = learner.policy.flat.data.clone()
     learner.optimizer.exp_avg.fill_(float(rank))
     learner.optimizer.step.fill_(7.0 + rank)
-    average_common(learner, learners)
     both = torch.from_numpy(random_parameters(network, 0)), torch.from_numpy(random_parameters(network, 1))
-    seen["average"] = float((learner.policy.flat.data - (both[0] + both[1]) / 2).abs().max())
+    mean = (both[0] + both[1]) / 2
+    seen["agreed"] = [float((torch.from_numpy(sync.agreed_parameters()) - each).abs().max()) for each in (mean, before)]
+    states = learners.gather(learner.state_dict())
+    agreed = sync.agreed_state(states) if states else None
+    if agreed:
+        largest = float((torch.from_numpy(agreed["parameters"]) - mean).abs().max())
+        seen["state"] = [largest, float(agreed["exp_avg"][0]), float(agreed["step"])]
+    seen["unmoved"] = bool(torch.equal(learner.policy.flat.data, before))
+    seen["together"] = one_round(sync, empty, num_done=4).metrics["sync/distinct_parameters"]
+    seen["average"] = float((learner.policy.flat.data - mean).abs().max())
     seen["moved"] = float((learner.policy.flat.data - before).abs().max())
     seen["moments"] = [float(learner.optimizer.exp_avg[0]), float(learner.optimizer.exp_avg_sq[0])]
     seen["step"] = float(learner.optimizer.step)
-    seen["together"] = one_round(learner, empty).metrics["sync/distinct_parameters"]
+
+    learner = make_learner()
+    sync = Sync(learners, learner, interval=3, num_rounds=5)
+    seen["rounds"] = [drift(sync, learner, num_done) for num_done in range(1, 6)]
+    drift(sync, learner, 1)
+    resumed = sync_of(learner)
+    resumed.load_state_dict(sync.state_dict())
+    seen["resumed"] = [resumed.is_apart, sync_of(learner).is_apart]
+
+    sync = sync_of(make_learner())
+    rounds = [{}, {"reward_b": 2.0}, {"reward_b": 4.0}, {"reward_a": 1.0} if rank else {}, {}]
+    seen["terms"] = []
+    for terms in rounds:
+        calls = learners._num_calls
+        metrics = one_round(sync, empty, reports=named(**terms)).metrics
+        found = {name: value for name, value in metrics.items() if name.startswith("reward/")}
+        seen["terms"].append([found, learners._num_calls - calls])
 finish()
 """
 
@@ -149,8 +189,44 @@ class TwoLearnersTest(unittest.TestCase):
         self.assertEqual(metrics["rollout/episode_length_mean"], 5.0)
         self.assertAlmostEqual(metrics["rollout/terminated_fraction"], 1 / 3)
 
+    def test_each_learner_s_own_number_of_epochs_shows(self):  # C14
+        metrics = self.both("metrics")
+        self.assertEqual(metrics["train/epochs"], 5.5)  # (300 * 6 + 100 * 4) / 400
+        self.assertEqual((metrics["train/epochs_min"], metrics["train/epochs_max"]), (4.0, 6.0))
+
     def test_a_stop_of_one_rank_is_a_stop_of_all(self):  # C14
         self.assertEqual(self.both("stop"), 15)
+
+    def test_between_syncs_learners_agree_on_their_mean_and_go_on_as_they_are(self):  # C12
+        self.assertEqual([rank["unmoved"] for rank in self.ranks], [True, True])
+        to_mean, to_own = self.ranks[0]["agreed"]
+        self.assertLess(to_mean, 1e-7)
+        self.assertGreater(to_own, 1e-3)
+        self.assertEqual(self.ranks[1]["agreed"][1], 0.0)  # rank 0 alone needs it
+        largest, exp_avg, step = self.ranks[0]["state"]
+        self.assertLess(largest, 1e-7)
+        self.assertEqual((exp_avg, step), (0.5, 8.0))  # 7.5, rounded to the even neighbour
+        self.assertNotIn("state", self.ranks[1])
+
+    def test_learners_are_averaged_after_every_interval_and_after_the_last_round(self):  # C12
+        apart, together = [2.0, True], [1.0, False]
+        self.assertEqual(self.both("rounds"), [apart, apart, together, apart, together])
+
+    def test_a_resumed_run_knows_whether_learners_differ(self):
+        self.assertEqual(self.both("resumed"), [True, False])
+
+    def test_a_term_of_the_reward_is_known_in_the_round_in_which_any_rank_first_meets_it(self):
+        nan = math.nan
+        found = [terms for terms, _ in self.ranks[0]["terms"]]
+        expected = [{}, {"reward/b": 2.0}, {"reward/b": 4.0}, {"reward/a": 1.0, "reward/b": nan}]
+        expected.append({"reward/a": nan, "reward/b": nan})
+        self.assertEqual(repr(found), repr(expected))
+        self.assertEqual(repr(self.ranks[0]["terms"]), repr(self.ranks[1]["terms"]))
+
+    def test_names_are_told_only_in_rounds_that_bring_new_ones(self):
+        # One message; with new names a second one, after these were gathered and shared.
+        for rank in self.ranks:
+            self.assertEqual([calls for _, calls in rank["terms"]], [1, 4, 1, 4, 1])
 
     def test_parameters_and_moments_become_the_mean(self):  # C12
         self.assertEqual(self.both("apart"), 2.0)
