@@ -6,7 +6,6 @@ the length of the rollouts. Each is a real training of a few rounds in a tempora
 
 from __future__ import annotations
 
-import csv
 import os
 import statistics
 import tempfile
@@ -72,16 +71,12 @@ def measure(config: Config, candidate: Candidate, environ: Mapping[str, str], fo
         resume=None,
         run_name=f"{candidate.num_actors}x{candidate.envs_per_actor}",
     )
-    with open(os.devnull, "w") as silence:
-        result = train(trial, environ=environ, console=Console(silence))
-    assert result.folder is not None
-    with open(result.folder / "metrics.csv", newline="") as file:
-        rows = list(csv.DictReader(file))[_WARM_UP_ROUNDS:-1]
-    medians = [
-        statistics.median(float(row[name]) for row in rows)
-        for name in ("time/steps_per_second", "time/sample_seconds", "time/train_seconds")
-    ]
-    return replace(candidate, steps_per_second=medians[0], sample_seconds=medians[1], train_seconds=medians[2])
+    metrics = train(trial, environ=environ, console=Console.silent()).metrics
+    medians = {
+        name: statistics.median(metrics[f"time/{name}"].tolist()[_WARM_UP_ROUNDS:-1])
+        for name in ("steps_per_second", "sample_seconds", "train_seconds")
+    }
+    return replace(candidate, **medians)
 
 
 def run(config: Config, *, environ: Mapping[str, str], seconds: float, console: Console) -> list[Candidate]:

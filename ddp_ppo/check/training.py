@@ -7,9 +7,7 @@ Shapes: T steps, K environments, P parameters.
 
 from __future__ import annotations
 
-import csv
 import math
-import os
 from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
@@ -80,14 +78,13 @@ def _run_folder(trial: Trial) -> Path:
 def check_training(trial: Trial, report: Report) -> None:
     """Two rounds that train and an evaluation, with one learner and its actors, as a run would take them."""
     config = _trained(trial)
-    with open(os.devnull, "w") as silence:
-        try:
-            result = train(config, environ=trial.environ, console=Console(silence))
-        except (ActorError, CollectiveError, ConsistencyError, NonFiniteError) as error:
-            raise StageError(str(error).splitlines()[0]) from error
+    try:
+        result = train(config, environ=trial.environ, console=Console.silent(), on_round=trial.rows.append)
+    except (ActorError, CollectiveError, ConsistencyError, NonFiniteError) as error:
+        raise StageError(str(error).splitlines()[0]) from error
     if result.stop_signal is not None:
         raise KeyboardInterrupt
-    rows = _metrics(trial)
+    rows = trial.rows
     report.figures["rounds"] = f"{len(rows)} of {config.transitions_per_round(1):,} transitions"
     report.faults += [fault for row in rows for fault in row_faults(row)]
     for name in (f"train/{name}" for name in _SHOWN if f"train/{name}" in rows[0]):
@@ -102,12 +99,6 @@ def check_training(trial: Trial, report: Report) -> None:
     if change < _SMALLEST_CHANGE:
         report.faults.append("no parameter has changed to speak of: look at learning_rate and at the reward")
     report.figures["evaluation"] = f"one episode: return {result.eval_return:.4g}"
-
-
-def _metrics(trial: Trial) -> list[dict[str, float]]:
-    """The rows of metrics.csv; NaN for an empty cell."""
-    with open(_run_folder(trial) / "metrics.csv", newline="") as file:
-        return [{name: float(cell or "nan") for name, cell in row.items()} for row in csv.DictReader(file)]
 
 
 def row_faults(row: Mapping[str, float]) -> list[str]:
@@ -128,7 +119,7 @@ def check_checkpoint(trial: Trial, report: Report) -> None:
     saved = agreed_learner(content)["parameters"]
     report.figures["file"] = f"{path.name}, {path.stat().st_size / 1024:.0f} KiB"
     report.figures["after"] = f"{content['round']} rounds, {content['env_steps']:,} environment steps"
-    num_rounds = len(_metrics(trial))
+    num_rounds = len(trial.rows)
     if content["round"] != num_rounds:
         report.faults.append(f"the checkpoint is of round {content['round']}, the run had {num_rounds}")
     if not np.array_equal(saved, parameters):
@@ -195,7 +186,7 @@ def check_export(trial: Trial, report: Report) -> None:
 
 def check_throughput(trial: Trial, report: Report) -> None:
     """Steps per second of a few more rounds, or the second round's where they are slow; what the run takes here."""
-    config, last = trial.plan.config, _metrics(trial)[-1]
+    config, last = trial.plan.config, trial.rows[-1]
     sample, update = last["time/sample_seconds"], last["time/train_seconds"]
     own_seconds = last["time/round_seconds"] - last["time/record_seconds"]  # without the evaluation
     speed = config.transitions_per_round(1) / own_seconds
