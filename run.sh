@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# Sets the project up once in .venv beside this file, then trains, runs a command, or runs every check.
+# Sets the project up once in .venv next to this file, then trains, runs a command, or runs every check.
 # Works with bash 3.2 (macOS), from any folder, and through a link.
 set -euo pipefail
 
@@ -12,17 +12,18 @@ LOCK_TIMEOUT_SECONDS=3600
 
 usage() {
     cat <<EOF
-Usage: ./run.sh [CONFIG.yaml] [KEY=VALUE ...]   train (without CONFIG.yaml: configs/half_cheetah.yaml)
-       ./run.sh test [MODULE ...]               run every check, or only these test modules after the static checks
-       ./run.sh test long [CHECK ...]           run the fault checks that take minutes (half an hour in all)
-       ./run.sh COMMAND [ARGUMENT ...]          check train plan bench evaluate play export report compare replay settings disco-weights
+Usage: ./run.sh [CONFIG] [KEY=VALUE ...]        train (without CONFIG: configs/half_cheetah.yaml); CONFIG is a YAML file,
+                                                a name such as ant, or an environment id such as CartPole-v1
+       ./run.sh test [MODULE ...]               run every check, or the static checks and only these test modules
+       ./run.sh test long [CHECK ...]           run the fault injection checks (half an hour in total)
+       ./run.sh COMMAND [ARGUMENT ...]          check train plan bench evaluate play export report compare replay settings metrics disco-weights
 
-The first call sets the project up in $VENV; later calls start at once.
+The first call sets the project up in $VENV; later calls start immediately.
 With several GPUs, training starts one learner per visible GPU. Paths are relative to the current folder.
 
-  PYTHON=python3.12        the Python (3.11 or newer) to set up with; only the first call reads it
+  PYTHON=python3.12        the Python (3.11 or newer) for the set-up; only the first call reads it
   CUDA_VISIBLE_DEVICES=0   the GPUs to use
-  OMP_NUM_THREADS=4        threads of the learner where the setting learner_threads is not given
+  OMP_NUM_THREADS=4        threads of the learner if the setting learner_threads is not given
 EOF
 }
 
@@ -31,7 +32,7 @@ fail() {
     exit 2
 }
 
-# What a set-up depends on. The folder counts because a virtual environment cannot be moved.
+# Everything a set-up depends on, including the folder, because a virtual environment cannot be moved.
 fingerprint() {
     echo "$ROOT"
     "$VENV_PYTHON" -V 2>&1
@@ -43,14 +44,14 @@ is_set_up() {
 }
 
 require_python() {
-    local advice="install Python 3.11 or newer (with its venv module) or name one: PYTHON=/path/to/python3 ./run.sh"
+    local advice="install Python 3.11 or newer (with its venv module) or give its path: PYTHON=/path/to/python3 ./run.sh"
     command -v "$1" >/dev/null || fail "$1 was not found; $advice"
     "$1" -c 'import sys; sys.exit(sys.version_info < (3, 11))' || fail "$1 is $("$1" -V 2>&1); $advice"
-    "$1" -c 'import ensurepip, venv' 2>/dev/null || fail "$1 cannot make virtual environments; $advice"
+    "$1" -c 'import ensurepip, venv' 2>/dev/null || fail "$1 cannot create virtual environments; $advice"
 }
 
-# Always from an empty .venv, and the stamp comes last: a set-up that was killed is done again from the start.
-# The lock is on this file, so nothing has to be cleaned up; the kernel frees it with its last holder.
+# Always starts with an empty .venv and writes the stamp last, so a set-up that was killed starts over.
+# The lock is on this file, so nothing has to be cleaned up; the kernel releases it when its last holder exits.
 set_up() {
     if is_set_up; then return; fi
     local python=${PYTHON:-python3}
@@ -58,20 +59,20 @@ set_up() {
     {
         if command -v flock >/dev/null && ! flock -n 9; then
             echo "waiting for another set-up of $VENV ..." >&2
-            flock -w "$LOCK_TIMEOUT_SECONDS" 9 || fail "it did not end within $LOCK_TIMEOUT_SECONDS s; stop it and run again"
+            flock -w "$LOCK_TIMEOUT_SECONDS" 9 || fail "it did not finish within $LOCK_TIMEOUT_SECONDS s; stop it and try again"
         fi
         if ! is_set_up; then
             echo "setting up $VENV (once) ..." >&2
             rm -f "$STAMP"
             "$python" -m venv --clear "$VENV"
             (cd "$ROOT" && "$VENV_PYTHON" -m pip install -qq --disable-pip-version-check -c constraints.txt -e '.[dev]') ||
-                fail "the set-up failed for the reason above; run again when it is mended"
+                fail "the set-up failed for the reason above; fix it and try again"
             fingerprint >"$STAMP"
         fi
     } 9<"$ROOT/run.sh"
 }
 
-# CUDA reads the list in CUDA_VISIBLE_DEVICES up to the first entry that names no device, such as -1.
+# CUDA reads the list in CUDA_VISIBLE_DEVICES up to the first invalid entry, such as -1.
 count_visible_gpus() {
     local present id listed=0
     present=$(nvidia-smi -L 2>/dev/null | grep -c '^GPU ' || true)
@@ -85,7 +86,7 @@ count_visible_gpus() {
     echo "$present"
 }
 
-# One learner is plain Python, which starts 3 s sooner than torchrun.
+# A single learner runs in plain Python, which starts 3 s faster than torchrun.
 train() {
     local num_gpus
     num_gpus=$(count_visible_gpus)
@@ -95,9 +96,18 @@ train() {
     exec "$VENV_PYTHON" "$ROOT/train.py" "$@"
 }
 
+# An environment id has a version or a module; any other word is the name of a configuration or a typing mistake.
+is_task() {
+    case $1 in
+    *.yaml | *.yml) false ;;
+    *-v[0-9]* | *:*) ;;
+    *) [ -f "$ROOT/configs/$1.yaml" ] ;;
+    esac
+}
+
 failed=""
 
-# check NAME COMMAND ...: one line, and the command's output only where it failed.
+# check NAME COMMAND ...: prints one line, and the command's output only if it failed.
 check() {
     local name=$1 start=$SECONDS output
     shift
@@ -114,7 +124,7 @@ bash_syntax() {
     find . -name .venv -prune -o -type f \( -name '*.sh' -o -path './.ci/run' \) -print0 | xargs -0 -n 1 bash -n
 }
 
-# The tests come last because their final line is the count.
+# The tests run last because their final line is the count.
 run_checks() {
     cd "$ROOT"
     check "ruff format" "$VENV_PYTHON" -m ruff format --check .
@@ -139,7 +149,7 @@ test)
     fi
     run_checks "$@"
     ;;
-check | train | plan | bench | evaluate | play | export | report | compare | replay | settings | disco-weights)
+check | train | plan | bench | evaluate | play | export | report | compare | replay | settings | metrics | disco-weights)
     set_up
     exec "$VENV_PYTHON" -m ddp_ppo "$@"
     ;;
@@ -147,7 +157,7 @@ check | train | plan | bench | evaluate | play | export | report | compare | rep
     if [ ! -f "${1-}" ]; then
         case ${1-} in
         "" | -* | *=*) set -- "$DEFAULT_CONFIG" "$@" ;;
-        *) fail "$1 is neither a file nor a command; configurations are in $ROOT/configs, ./run.sh --help lists the commands" ;;
+        *) is_task "$1" || fail "$1 is neither a file nor a command; configurations are in $ROOT/configs, ./run.sh --help lists the commands" ;;
         esac
     fi
     set_up

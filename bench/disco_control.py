@@ -16,7 +16,7 @@ import numpy as np
 
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
 
-from ddp_ppo.config.settings import load_config
+from ddp_ppo.config.load import load_config
 from ddp_ppo.learners import registry as learners
 from ddp_ppo.learners.disco.weights import Weights, load_weights
 from ddp_ppo.training.trainer import train

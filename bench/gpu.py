@@ -31,7 +31,7 @@ sys.path.insert(0, str(ROOT))
 import numpy as np  # noqa: E402
 import torch  # noqa: E402
 
-from ddp_ppo.config.settings import load_config  # noqa: E402
+from ddp_ppo.config.load import load_config  # noqa: E402
 from ddp_ppo.learners.ppo.learner import PPO, fresh  # noqa: E402
 from ddp_ppo.learners.ppo.updates.cuda_graphs import captured_on  # noqa: E402
 from ddp_ppo.policies.network import NetworkSpec, initial_parameters  # noqa: E402

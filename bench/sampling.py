@@ -68,7 +68,7 @@ class Recording:
     def __init__(self, config_path: Path, num_envs: int) -> None:
         import numpy as np
 
-        from ddp_ppo.config.settings import load_config
+        from ddp_ppo.config.load import load_config
         from ddp_ppo.policies.network import initial_parameters
         from ddp_ppo.sampling.actor import Actor
         from ddp_ppo.sampling.shared_memory import SharedBlock

@@ -10,24 +10,21 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, Literal, NamedTuple, Protocol, TypedDict
+from typing import Any, NamedTuple, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
+
+from ddp_ppo.actions.action import Action, Head
+from ddp_ppo.actions.kinds import action_of
+from ddp_ppo.maths.moments import RmsState
+from ddp_ppo.observations.layout import ObsLayout, layout_of
 
 FloatArray = NDArray[np.float32]
 BoolArray = NDArray[np.bool_]
 Arrays = dict[str, NDArray[Any]]
 Shapes = dict[str, tuple[str, tuple[int, ...]]]  # name -> (dtype, shape)
 PlainState = dict[str, Any]  # arrays and plain values only: nothing in it is ever unpickled
-
-
-class RmsState(TypedDict):
-    """Moments of `count` samples: their mean and their population variance, [D] each."""
-
-    mean: NDArray[np.float64]
-    var: NDArray[np.float64]
-    count: float
 
 
 @dataclass(frozen=True)
@@ -37,20 +34,22 @@ class EnvSpec:
     Attributes:
         env_id: the Gymnasium id or `module:Class`.
         obs_size: D, the length of one flat float32 observation (a Discrete(n) observation is one-hot of length n).
-        action_kind: "box" (actions float32 [K, A]) or "discrete" (actions int64 [K], 0 .. A-1).
-        action_size: A.
-        action_low, action_high: bounds of each Box dimension, length A; empty for "discrete".
+        action_kind: a kind of `actions.kinds`: "box" (actions float32 [K, A]) or "discrete" (int64 [K], 0 .. A-1).
+        action_size: A, the outputs of a policy's network.
+        action_low, action_high: limits of each Box dimension, length A; empty for "discrete".
         action_start: what a Discrete space adds to 0 .. A-1; the environment adds it, nobody else does.
         max_episode_steps: time limit in steps, None without one.
         backend: name of the backend that runs it.
         image: height, width and channels, or channels, height and width, where an observation is a Box of three
             dimensions, flattened in this order; empty elsewhere.
         obs_scale: what brings raw observations to at most 1: 1/255 for images of bytes; 1 where nobody knows.
+        obs_parts: name, kind, shape and scale of each part of the row, as for `ObsLayout.of`; empty where the
+            observation is one array.
     """
 
     env_id: str
     obs_size: int
-    action_kind: Literal["box", "discrete"]
+    action_kind: str
     action_size: int
     action_low: tuple[float, ...] = ()
     action_high: tuple[float, ...] = ()
@@ -59,6 +58,17 @@ class EnvSpec:
     backend: str = "gymnasium"
     image: tuple[int, ...] = ()
     obs_scale: float = 1.0
+    obs_parts: tuple[tuple[str, str, tuple[int, ...], float], ...] = ()
+
+    @property
+    def layout(self) -> ObsLayout:
+        """The named parts of an observation's row."""
+        return layout_of(vars(self))
+
+    @property
+    def action(self) -> Action:
+        """The action space as an object, which nobody has to ask for its kind."""
+        return action_of(vars(self))
 
 
 class Column(NamedTuple):
@@ -100,6 +110,49 @@ class Rows(NamedTuple):
 
 
 Act = Callable[[int, FloatArray, NDArray[Any]], NDArray[Any]]  # step, obs [K, D], where the raw sample goes -> actions
+NO_STATE = np.zeros((0, 0), np.float32)  # of a policy that remembers nothing
+
+
+class Policy(Protocol):
+    """A policy that acts in K environments, its normaliser included.
+
+    What it remembers of an episode is one row of `state` for each environment, which the caller keeps: all zeros where
+    an episode begins (see `sampling.drive`), updated in place by every call of `act` or `mode`. A feed-forward policy
+    has state_size 0.
+    """
+
+    state_size: int  # S
+    head: Head  # the distribution that its outputs stand for
+    outputs: FloatArray  # [T, K, A] of the network in the steps of the last rollout
+
+    def load(self, parameters: FloatArray, obs_rms_state: RmsState | None) -> None:
+        """Acts with a copy of these parameters [P] and these frozen statistics from now on."""
+
+    def begin(self, generator: np.random.Generator) -> None:
+        """Draws the noise of a complete rollout of T steps."""
+
+    def act(self, step: int, obs: FloatArray, act: NDArray[Any], state: FloatArray = NO_STATE) -> NDArray[Any]:
+        """Samples the actions of one step.
+
+        Args:
+            step: 0 .. T-1.
+            obs: [K, D] raw.
+            act: where the raw samples [K, ...] are written.
+            state: [K, S].
+
+        Returns:
+            what the environment gets, valid until the next call.
+        """
+
+    def mode(self, obs: FloatArray, state: FloatArray = NO_STATE) -> NDArray[Any]:
+        """The deterministic actions that the environment gets for raw obs [K, D], valid until the next call."""
+
+    def logp(self, act: NDArray[Any]) -> FloatArray:
+        """Log-probabilities [T, K] of the samples of the last rollout."""
+
+    def rollout_values(self, slices: Arrays) -> tuple[FloatArray, FloatArray]:
+        """The critic's values [T + 1, K] of a rollout's observations, and [T, K] of the last observation of truncated
+        episodes (0 elsewhere)."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -135,22 +188,11 @@ class ActorReport:
     state: PlainState
 
 
-class RolloutPolicy(Protocol):
-    """What completing a rollout needs of the policy that acted."""
-
-    outputs: FloatArray
-
-    def logp(self, act: NDArray[Any]) -> FloatArray:
-        """Log-probabilities [T, K] of the rollout's samples."""
-
-    def values(self, obs: FloatArray) -> FloatArray:
-        """Values [M] of raw observations [M, D]."""
-
-
 class BatchEnv(Protocol):
     """K independent environments stepped as arrays, each reset in the same step in which its episode ends.
 
-    A class may also have `run_steps(act, rows)`, which does what `step_loop.run_steps` does with its `step`, faster.
+    A class may also have `run_steps(act, rows)`, which does what `step_loop.run_steps` does with its `step`, faster. It
+    has written the ends of a step (`rows.terminated`, `rows.truncated`) before it asks for the next action.
     """
 
     spec: EnvSpec

@@ -1,13 +1,31 @@
-"""Text for a terminal: aligned tables and entries of a name and words, which stay within a line's width."""
+"""Text for people: times, lists that are cut, aligned tables, and entries that stay within a line's width."""
 
 from __future__ import annotations
 
 import shutil
 import textwrap
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Sequence, Sized
 
 WIDTH = 120
 NAME_WIDTH = 15  # of an entry's name, such as "look at it"
+
+
+def duration(seconds: float) -> str:
+    """A time in one or two units: 12.3 s, 4 min 05 s, 2 h 10 min."""
+    if round(seconds, 1) < 60.0:
+        return f"{round(seconds, 1):g} s"
+    minutes, rest = divmod(round(seconds), 60)
+    return f"{minutes} min {rest:02d} s" if minutes < 60 else f"{minutes // 60} h {minutes % 60:02d} min"
+
+
+def and_more(items: Sized, most: int) -> str:
+    """How many items there are beyond the first `most`: "and 3 more"; empty where there are none."""
+    return f"and {len(items) - most:,} more" if len(items) > most else ""
+
+
+def listed(names: Sequence[str], most: int) -> str:
+    """The first `most` names, and how many more there are: a, b and 3 more."""
+    return " ".join(filter(None, (", ".join(names[:most]), and_more(names, most))))
 
 
 def table(rows: Sequence[Sequence[str]], num_left: int = 1) -> str:

@@ -1,9 +1,9 @@
 #!/usr/bin/env python3
 """Searches settings with Optuna: `tune.py CONFIG.yaml [KEY=VALUE ...] [--trials 20] [--seeds 2] [--out output/tune]`.
 
-An example to copy: `suggest` says what is tried. A trial trains the configuration once for each seed; its score is the
-mean of the last evaluations, and one below the median of the others at the same point is given up. The study is a file
-in `--out`: start the script several times to try several at once, or again to go on. Needs `pip install optuna`.
+An example to copy: `suggest` lists the values to try. A trial trains the configuration once per seed. Its score is the
+mean of the last evaluations; it is stopped if it falls below the median of the others at the same point. The study is a
+file in `--out`: run the script several times for parallel trials, or again to continue. Needs `pip install optuna`.
 """
 
 from __future__ import annotations
@@ -20,13 +20,14 @@ os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")  # before NumPy: each process
 
 import optuna
 
-from ddp_ppo.config.settings import Config, load_config
-from ddp_ppo.runs.metrics import Console
+from ddp_ppo.config.load import load_config
+from ddp_ppo.config.settings import Config
+from ddp_ppo.runs.console import Console
 from ddp_ppo.training.trainer import train
 
 
 def suggest(trial: optuna.trial.BaseTrial) -> list[str]:
-    """What a trial tries, as KEY=VALUE words."""
+    """The settings of a trial, as KEY=VALUE arguments."""
     values = {
         "learning_rate": trial.suggest_float("learning_rate", 1e-4, 3e-3, log=True),
         "gamma": 1 - trial.suggest_float("1 - gamma", 1e-3, 1e-1, log=True),
@@ -39,7 +40,7 @@ def suggest(trial: optuna.trial.BaseTrial) -> list[str]:
 
 
 def is_worth_it(row: Mapping[str, float], trial: optuna.Trial, first_step: int) -> bool:
-    """Tells Optuna of an evaluation; False where the trial's evaluations are poor and the run may end."""
+    """Reports an evaluation to Optuna; False ends the run of a trial with poor evaluations."""
     if math.isnan(row["eval/return_mean"]):  # there was none in this round
         return True
     trial.report(row["eval/return_mean"], first_step + int(row["env_steps"]))
@@ -47,13 +48,13 @@ def is_worth_it(row: Mapping[str, float], trial: optuna.Trial, first_step: int) 
 
 
 def objective(trial: optuna.Trial, options: argparse.Namespace) -> float:
-    """Mean return of the last evaluations, one training for each seed; Ctrl-C ends the study."""
+    """Mean return of the last evaluations, with one training per seed; Ctrl-C ends the study."""
     returns = []
     for seed in range(1, options.seeds + 1):
         config = _config(trial, options, seed)
         folder = Path(config.output_dir) / f"{config.name}-{config.run_name}"
         if folder.exists():
-            raise FileExistsError(f"{folder} is of another study; choose another --out")
+            raise FileExistsError(f"{folder} belongs to another study; choose another --out")
         on_round = partial(is_worth_it, trial=trial, first_step=(seed - 1) * config.total_env_steps)
         result = train(config, console=Console.silent(), on_round=on_round)
         if result.stop_signal is not None:
@@ -65,17 +66,17 @@ def objective(trial: optuna.Trial, options: argparse.Namespace) -> float:
 
 
 def _config(trial: optuna.Trial, options: argparse.Namespace, seed: int) -> Config:
-    own = [f"output_dir={options.out}", f"run_name=trial-{trial.number}-seed-{seed}", f"seed={seed}"]
-    return load_config(options.config, [*suggest(trial), *options.overrides, *own])
+    fixed = [f"output_dir={options.out}", f"run_name=trial-{trial.number}-seed-{seed}", f"seed={seed}"]
+    return load_config(options.config, [*suggest(trial), *options.overrides, *fixed])
 
 
 def main() -> None:
     """Runs the trials and prints the best settings so far."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("config")
-    parser.add_argument("overrides", nargs="*", metavar="KEY=VALUE", help="win over what a trial suggests")
-    parser.add_argument("--trials", type=int, default=20, metavar="N", help="of this process (default 20)")
-    parser.add_argument("--seeds", type=int, default=2, metavar="N", help="trainings of a trial (default 2)")
+    parser.add_argument("overrides", nargs="*", metavar="KEY=VALUE", help="settings that override those of a trial")
+    parser.add_argument("--trials", type=int, default=20, metavar="N", help="trials of this process (default 20)")
+    parser.add_argument("--seeds", type=int, default=2, metavar="N", help="trainings per trial (default 2)")
     parser.add_argument("--out", type=Path, default=Path("output/tune"), metavar="DIR", help="default: output/tune")
     options = parser.parse_intermixed_args()
     options.out.mkdir(parents=True, exist_ok=True)
@@ -89,8 +90,8 @@ def main() -> None:
     study.optimize(lambda trial: objective(trial, options), n_trials=options.trials)
     finished = [trial for trial in study.trials if trial.value is not None]
     print(f"{len(study.trials)} trials, {len(finished)} finished: the best is {study.best_trial.number}", end=", ")
-    words = " ".join([*suggest(optuna.trial.FixedTrial(study.best_params)), *options.overrides])
-    print(f"return {study.best_value:.1f}\ntrain it       ddp-ppo train {options.config} {words}")
+    settings = " ".join([*suggest(optuna.trial.FixedTrial(study.best_params)), *options.overrides])
+    print(f"return {study.best_value:.1f}\ntrain it       ddp-ppo train {options.config} {settings}")
 
 
 if __name__ == "__main__":

@@ -153,8 +153,8 @@ def run_all(paths: list[Path], num_workers: int) -> Report:
 def named(name: str, found: list[Path]) -> list[Path]:
     """The test modules that a word means: a module's name, its path or that of a folder, with or without `tests/`."""
     word = name.strip("/").removeprefix("tests/").removesuffix(".py")
-    parts = {path: path.relative_to(TESTS).with_suffix("").parts for path in found}
-    return [path for path in found if word in (parts[path][-1], *("/".join(parts[path][:n]) for n in range(1, 9)))]
+    names = {path: str(path.relative_to(TESTS).with_suffix("")) for path in found}
+    return [path for path, name in names.items() if f"/{name}".endswith(f"/{word}") or name.startswith(f"{word}/")]
 
 
 def main() -> int:

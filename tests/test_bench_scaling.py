@@ -217,8 +217,8 @@ class ReportTest(unittest.TestCase):
         ]
         self.assertEqual(
             scaling_report.verdict(found, 0.1),
-            "first one, 200.0 ms a round against 100.0 ms of sampling, which it reached at 4 of 16 actors; then two, "
-            "10.0 ms a round against 100.0 ms of sampling, which it reaches with 80 learners, 10.0 times as many.",
+            "first one, 200.0 ms per round against 100.0 ms of sampling (equal at 4 of 16 actors); then two, "
+            "10.0 ms per round against 100.0 ms of sampling (equal at 80 learners, 10.0 times as many).",
         )
 
 

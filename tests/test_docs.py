@@ -20,7 +20,9 @@ from contextlib import ExitStack
 from pathlib import Path
 from typing import NamedTuple
 
-from ddp_ppo.config.settings import describe_settings, load_config
+from ddp_ppo.config.load import load_config
+from ddp_ppo.config.sections import FLAT_NAMES
+from ddp_ppo.config.settings import describe_settings
 from ddp_ppo.runs.anomalies import Watch
 from tests.support.disco_golden import WEIGHTS
 from tests.support.process import ROOT, RUNNER, FolderTestCase, Program, free_port
@@ -33,7 +35,7 @@ PROGRAMS = r"\./run\.sh|\.venv/bin/\w+|bare/bin/\w+|python3?|torchrun|ddp-ppo|pi
 SHOWN = re.compile(rf"^ {{4,}}((?:{PROGRAMS})(?: .*)?)$", re.MULTILINE)
 INLINE = re.compile(rf"`((?:{PROGRAMS}) [^`\n]+)`")
 FILE = re.compile(r"    # ([\w.]+\.(?:py|yaml))")
-_NAMES = "check train plan bench evaluate play export report compare replay settings disco-weights"
+_NAMES = "check train plan bench evaluate play export report compare replay settings metrics disco-weights"
 COMMANDS = {*_NAMES.split()}
 
 # What no test runs, and why. Their settings, if they name a configuration, are given to `plan` all the same.
@@ -41,7 +43,7 @@ NOT_RUN = {
     r"\./run\.sh test": "the tests themselves",
     r"(\S*/)?pip install": "changes the environment; run.sh's own set-up is in test_run_sh",
     r"python3 -m venv bare": "is made for NumPy alone; test_run_policy forbids every other package instead",
-    r".*tensorboard --logdir": "a server that runs until it is stopped: test_tensorboard_pages",
+    r".*tensorboard --logdir": "a server that runs until it is stopped: test_tensorboard",
     r"torchrun --standalone --nproc_per_node=8": "eight GPUs",
     r"\./run\.sh train .*--nproc 8": "eight GPUs",
     r"\./run\.sh configs/multi_gpu": "eight GPUs",
@@ -214,10 +216,9 @@ class CommandsTest(FolderTestCase):
     def test_the_metrics_of_a_run_are_those_that_are_described(self):
         (run,) = (self.made / "output").glob("*/metrics.csv")
         written = {re.sub("^reward/.*", "reward/<name>", name) for name in run.read_text().split("\n")[0].split(",")}
-        rows = [line for line in path("metrics.md").read_text().splitlines() if "| DiscoRL: " not in line]
-        described = set(re.findall(r"`([\w/<>]+)`", "".join(row.split("|")[1] for row in rows if row.startswith("|"))))
-        of_several = {"reward/episode_return/<id>", "train/epochs_min", "train/epochs_max"}  # tasks, learners
-        self.assertEqual(written, described - of_several)
+        page = path("metrics.md").read_text().partition("## With `learner: disco`")[0]
+        described = set(re.findall(r"^\| `([\w/<>]+)`", page, re.MULTILINE))
+        self.assertEqual(written, described - {"reward/episode_return/<name>"})  # of several tasks at once
 
     def test_what_is_not_run_has_settings_that_can_be_used(self):
         for command in itertools.chain.from_iterable(map(commands, DOCS)):
@@ -254,16 +255,18 @@ class NamesTest(unittest.TestCase):
         self.assertEqual(unlinked, [])
 
     def test_settings_that_are_given_a_value_exist(self):
-        known = {setting.name for setting in describe_settings()} | {"inherits"}
+        known = {setting.name for setting in describe_settings()} | {*FLAT_NAMES, "inherits"}
         for document in DOCS:
             quoted = re.findall(r"`([^`\n]+)`", document.read_text())
-            given = re.findall(r"(?<![\w.-])([a-z][a-z_]+)=[\w.'\"<{\[-]", "\n".join(quoted))
-            given += [match[1] for text in quoted if (match := re.fullmatch(r"([a-z_]+): \S+", text))]
+            given = re.findall(r"(?<![\w.-])([a-z][a-z_.]+)=[\w.'\"<{\[-]", "\n".join(quoted))
+            given += [match[1] for text in quoted if (match := re.fullmatch(r"([a-z_.]+): \S+", text))]
             self.assertEqual({*given} - known - NO_SETTINGS, set(), document.name)
 
     def test_names_in_troubleshooting_are_metrics_events_settings_or_commands(self):
         text = (ROOT / "docs" / "troubleshooting.md").read_text()
-        known = {setting.name for setting in describe_settings()} | METRICS | RULES | COMMANDS | NO_SETTINGS
+        known = (
+            {setting.name for setting in describe_settings()} | {*FLAT_NAMES} | METRICS | RULES | COMMANDS | NO_SETTINGS
+        )
         words = set(re.findall(r"`((?:[a-z]+/)?[a-z_]+)`", text))
         self.assertEqual(words - known, set())
         self.assertLessEqual(RULES, words, "every rule of anomalies.py has its line")

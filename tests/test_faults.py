@@ -9,10 +9,12 @@ from pathlib import Path
 import numpy as np
 import torch
 
-from ddp_ppo.config.settings import ConfigError, load_config
+from ddp_ppo.config.load import load_config
+from ddp_ppo.config.settings import ConfigError
 from ddp_ppo.envs.build import make_batch_env
 from ddp_ppo.policies.numpy_policy import NumpyPolicy
 from ddp_ppo.runs.checkpoint import find_checkpoint, load_model
+from ddp_ppo.sampling.drive import Player
 from ddp_ppo.sampling.episodes import evaluation_seeds, run_block
 from tests.long.mounts import can_mount
 from tests.support.process import FIXTURE, ROOT, TINY, FolderTestCase, Program, files_in, read_csv, succeeded
@@ -104,7 +106,9 @@ class ModelAloneTest(FolderTestCase):
         self.addCleanup(env.close)
         policy = NumpyPolicy(network, spec, 5, 1)
         policy.load(parameters, state if has_state else None)
-        return np.mean([episode.episode_return for episode in run_block(env, policy, evaluation_seeds(1, 5))])
+        return np.mean(
+            [episode.episode_return for episode in run_block(env, Player(policy, 5), evaluation_seeds(1, 5))]
+        )
 
     def test_the_model_file_alone_gives_the_return_that_training_reported(self):  # O-29, O-60
         reported = numbers(read_csv(self.home / "metrics.csv"), "eval/return_mean")[-1]

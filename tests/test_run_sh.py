@@ -60,7 +60,7 @@ class RunShTest(unittest.TestCase):
 
     def test_help_lists_every_command_and_sets_nothing_up(self):
         done = self.run_sh("--help")
-        names = "check train plan bench evaluate play export report compare replay settings disco-weights test"
+        names = "check train plan bench evaluate play export report compare replay settings metrics disco-weights test"
         for command in names.split():
             self.assertIn(f" {command} ", done.stdout.replace("\n", " "))
         self.assertFalse((self.project / ".venv").exists())
@@ -69,6 +69,19 @@ class RunShTest(unittest.TestCase):
         done = self.run_sh("configs/none.yaml")
         self.assertEqual(done.returncode, 2)
         self.assertRegex(done.stderr, r"\Arun\.sh: configs/none\.yaml is neither a file nor a command.*\n\Z")
+
+    def test_an_environment_or_the_name_of_a_configuration_is_trained(self):
+        (self.project / "configs/ant.yaml").touch()
+        for word in ("CartPole-v1", "ALE/Pong-v5", "my_module:MyEnv", "ant"):
+            with self.subTest(word):
+                self.assertTrue(self.started(word, "seed=3").endswith(f"{self.project / 'train.py'} {word} seed=3"))
+
+    def test_a_word_that_is_nothing_is_one_line_and_exit_2(self):
+        for word in ("evalute", "CartPole", "half_cheeta", "CartPole-v1.yaml"):
+            with self.subTest(word):
+                done = self.run_sh(word)
+                self.assertEqual((done.returncode, done.stderr.count("\n")), (2, 1))
+                self.assertIn(f"{word} is neither a file nor a command", done.stderr)
 
     def test_set_up_runs_once_and_again_when_the_requirements_change(self):
         self.assertIn("setting up", self.run_sh().stderr)

@@ -4,7 +4,28 @@ import os
 import unittest
 from unittest import mock
 
-from ddp_ppo.text import WIDTH, entry, table
+from ddp_ppo.text import WIDTH, and_more, duration, entry, listed, table
+
+
+class WordsTest(unittest.TestCase):
+    def test_a_time_has_the_units_that_fit_its_size(self):
+        times = {
+            0: "0 s",
+            0.04: "0 s",
+            9: "9 s",
+            12.34: "12.3 s",
+            59.94: "59.9 s",
+            59.96: "1 min 00 s",
+            245: "4 min 05 s",
+        }
+        times |= {3599.4: "59 min 59 s", 3599.6: "1 h 00 min", 7800: "2 h 10 min", 90_061: "25 h 01 min"}
+        self.assertEqual({seconds: duration(seconds) for seconds in times}, times)
+
+    def test_a_long_list_is_cut_and_says_so(self):
+        self.assertEqual(listed(["a", "b", "c"], 3), "a, b, c")
+        self.assertEqual(listed(["a", "b", "c"], 2), "a, b and 1 more")
+        self.assertEqual(listed([], 2), "")
+        self.assertEqual((and_more(range(2000), 5), and_more("ab", 2)), ("and 1,995 more", ""))
 
 
 class TextTest(unittest.TestCase):

@@ -63,10 +63,10 @@ def markdown(result: Mapping[str, Any]) -> str:
     header = ("trainer", "environments", "steps/s min", "median", "max", "ours / peer min", "median", "max")
     header += (f"return of the first -> last {NUM_EPISODES} episodes", "learned")
     lines = [
-        f"{shape.env_id}, shape `{result['shape']}`: {shape.samples} transitions a round, "
+        f"{shape.env_id}, shape `{result['shape']}`: {shape.samples} transitions per round, "
         f"mini-batch {shape.minibatch_size}, "
-        f"{Work.num_epochs} epochs, hidden layers {list(shape.hidden_sizes)}. {result['steps']:,} steps a run, "
-        f"{result['repeats']} pair(s) of runs for each peer, {result['threads']} torch thread(s) for peers. "
+        f"{Work.num_epochs} epochs, hidden layers {list(shape.hidden_sizes)}. {result['steps']:,} steps per run, "
+        f"{result['repeats']} pair(s) of runs per peer, {result['threads']} torch thread(s) for peers. "
         f"Sampling and learning; start-up and the first {WARMUP_ROUNDS} rounds are excluded.",
         "",
         _row(header),
@@ -99,7 +99,9 @@ def _learning_cells(found: Mapping[str, Any]) -> list[str]:
 
 def write(result: Mapping[str, Any], out: Path, image: Path | None) -> None:
     """Writes the table with the image, where there is one, and all numbers as JSON in a comment."""
-    text = f"# Speed beside other trainers: {result['shape']}\n\nMade by `bench/peers.py`.\n\n{markdown(result)}\n"
+    text = (
+        f"# Speed compared with other trainers: {result['shape']}\n\nMade by `bench/peers.py`.\n\n{markdown(result)}\n"
+    )
     if image:
         text += f"\n![steps per second of each trainer]({image.name})\n"
     out.write_text(text + f"\n<!-- {json.dumps(result)} -->\n")

@@ -36,7 +36,7 @@ _NUM_ROUNDS = 30
 
 def prepared(*words: str) -> Any:
     """The plan of one learner on the CPU with these settings."""
-    from ddp_ppo.config.settings import load_config
+    from ddp_ppo.config.load import load_config
     from ddp_ppo.training.plan import prepare
 
     return prepare(load_config(CONFIG, ["device=cpu", *words]), environ={})
@@ -103,6 +103,7 @@ def learner_side(num_actors: int) -> dict[str, float]:
     from ddp_ppo.distributed.group import LearnerGroup
     from ddp_ppo.learners.ppo.learner import PPO, fresh
     from ddp_ppo.maths.moments import empty_rms_state
+    from ddp_ppo.runs.metric_table import METRICS
     from ddp_ppo.sampling.actor_pool import ActorPool
     from ddp_ppo.sampling.rollout import Rollout
     from ddp_ppo.training.sampler import actor_jobs
@@ -125,7 +126,8 @@ def learner_side(num_actors: int) -> dict[str, float]:
     _, metrics = learner.train_step(rollout)
     history = Statistics(empty_rms_state(plan.network.obs_size), empty_rms_state(1))
     learners = LearnerGroup(plan.topology, timeout_seconds=60.0)
-    sync = Sync(learners, learner, interval=1, num_rounds=_NUM_ROUNDS)
+    table = (*METRICS, *plan.kind.metrics)
+    sync = Sync(learners, learner, table, interval=1, num_rounds=_NUM_ROUNDS)
     merge = seconds_of(
         lambda: sync.after_round(1, history, reports=reports, metrics=metrics, stop_signal=None), _NUM_ROUNDS
     )
@@ -209,7 +211,7 @@ def collectives(num_floats: Sequence[int]) -> list[dict[str, float]]:
     """Seconds of averaging and of broadcasting a vector, for each size; called in every process of torchrun."""
     import torch
 
-    from ddp_ppo.config.settings import load_config
+    from ddp_ppo.config.load import load_config
     from ddp_ppo.distributed.group import LearnerGroup
     from ddp_ppo.distributed.topology import resolve_training_topology
 

@@ -64,7 +64,7 @@ def machine(result: Result) -> str:
     listed = ", ".join(f"{name} {version}" for name, version in versions.items())
     return (
         f"{about['cpu']}, {about['cores']} cores, Python {about['python']}, {listed}; load {about['load']} before the "
-        f"first run. {result['rounds']} rounds a run, every setup {result['repeats']} times in turn."
+        f"first run. {result['rounds']} rounds per run, every setup run {result['repeats']} time(s), in turn."
     )
 
 
@@ -121,7 +121,7 @@ def parts(result: Result) -> str:
     """What was measured part by part."""
     probes = result["probes"]
     step = table(
-        ("environments", "whole step, us", "MuJoCo", "policy", "the rest", "us for each environment"),
+        ("environments", "complete step, us", "MuJoCo", "policy", "the rest", "us per environment"),
         [
             [
                 one["envs_per_actor"],
@@ -133,7 +133,7 @@ def parts(result: Result) -> str:
         ],
     )
     side = table(
-        ("actors", "commands and answers, ms", "us for each", "statistics merged, ms", "memory of an actor, MB"),
+        ("actors", "commands and answers, ms", "us per actor", "statistics merged, ms", "memory of an actor, MB"),
         [
             [
                 one["num_actors"],
@@ -157,16 +157,16 @@ def parts(result: Result) -> str:
         ],
     )
     rows = ", ".join(f"{one['num_learners']}: {1e3 * one['seconds']:.2f} ms" for one in probes["rows_of_learners"])
-    return "\n\n".join((step, side, sizes, f"Merging the rows of so many learners: {rows}."))
+    return "\n\n".join((step, side, sizes, f"Merging the rows of N learners, N: {rows}."))
 
 
 def costs(result: Result) -> str:
     """The costs of the model."""
     about = {
-        "actor_step": "a step of an actor, whatever its environments",
+        "actor_step": "a step of an actor, regardless of its environments",
         "env_step": "a step of one environment",
         "answer": "command and answer of one actor (measured alone)",
-        "answer_pair": "more for each pair of actors (measured alone)",
+        "answer_pair": "additional cost per pair of actors (measured alone)",
         "actor_spread": "spread of the actors' seconds, relative",
         "annotate": "annotating a rollout",
         "annotate_sample": "annotating a sample",
@@ -191,7 +191,7 @@ def costs(result: Result) -> str:
     rows += [
         ["gloo: a hop between two learners (measured alone)", f"{1e6 * network['hop']:.0f} us"],
         ["gloo: bandwidth (measured alone)", f"{1e-9 / network['byte']:.2f} GB/s"],
-        ["averaged in a round: parameters and Adam's moments", f"{messages['vector']:,} bytes"],
+        ["averaged per round: parameters and Adam's moments", f"{messages['vector']:,} bytes"],
         ["statistics and metrics of a learner", f"{messages['row']:,} bytes"],
     ]
     return table(("cost", "value"), rows)
@@ -251,7 +251,7 @@ def limit_table(places: Sequence[Mapping[str, Any]]) -> str:
         for limit in places[-1]["limits"]
     ]
     times = [f"ms on {one['place']}" for one in places]
-    return table(("cost", "grows with", *times, "of them there", "as long as sampling with"), rows)
+    return table(("cost", "grows with", *times, "count there", "equal to sampling at"), rows)
 
 
 def verdict(found: Sequence[Mapping[str, Any]], sampling: float) -> str:
@@ -259,14 +259,14 @@ def verdict(found: Sequence[Mapping[str, Any]], sampling: float) -> str:
     sentences = []
     for limit, order in zip(found, ("first", "then"), strict=False):
         at, grows_with = limit["at"], limit["grows_with"]
-        took = f"{1e3 * limit['seconds']:.1f} ms a round against {1e3 * sampling:.1f} ms of sampling"
+        took = f"{1e3 * limit['seconds']:.1f} ms per round against {1e3 * sampling:.1f} ms of sampling"
         if at is None:
-            where = f"and no number of {grows_with} makes it longer than sampling"
+            where = f"(below it for any number of {grows_with})"
         elif limit["seconds"] >= sampling:
-            where = f"which it reached at {at:,} of {limit['here']:,} {grows_with}"
+            where = f"(equal at {at:,} of {limit['here']:,} {grows_with})"
         else:
-            where = f"which it reaches with {at:,} {grows_with}, {at / limit['here']:.1f} times as many"
-        sentences.append(f"{order} {limit['name']}, {took}, {where}")
+            where = f"(equal at {at:,} {grows_with}, {at / limit['here']:.1f} times as many)"
+        sentences.append(f"{order} {limit['name']}, {took} {where}")
     return "; ".join(sentences) + "."
 
 
@@ -283,11 +283,11 @@ def overheads(result: Result) -> str:
     answers = ", ".join(f"{number * side['answer_bytes'] / 1e6:.1f} MB on {on}" for on, number in num_actors.items())
     lines = [
         f"A step of an actor with 8 environments takes {1e6 * step['loop']:.0f} us, of them MuJoCo "
-        f"{step['physics'] / step['loop']:.0%} and the policy {step['inference'] / step['loop']:.0%}; what is left is "
+        f"{step['physics'] / step['loop']:.0%} and the policy {step['inference'] / step['loop']:.0%}; the rest is "
         f"rewards, observations and Python, on any machine.",
-        f"A round costs {1e3 * fixed:.1f} ms whatever its size, as long as "
+        f"Every round costs {1e3 * fixed:.1f} ms whatever its size, as much as "
         f"{math.ceil(fixed / step['loop'])} such steps: shorter rollouts spend more on it than on sampling.",
-        f"An actor holds {side['actor_bytes'] / 1e6:.0f} MB of its own: {memory}.",
-        f"Its answer, which a checkpoint gathers from all, has {side['answer_bytes']:,} bytes: {answers}.",
+        f"An actor needs {side['actor_bytes'] / 1e6:.0f} MB: {memory}.",
+        f"Its answer, which a checkpoint gathers from every actor, has {side['answer_bytes']:,} bytes: {answers}.",
     ]
     return "\n".join(f"- {line}" for line in lines)

@@ -36,10 +36,10 @@ FITTED: tuple[Key, ...] = (
 )
 CHECKS: tuple[Key, ...] = ((1, 2, 16, 64, 128), (2, 1, 16, 128, 128))  # predicted without being fitted
 SERIES = (  # name, setups, how many times the processes of the first one
-    ("actors, 16 environments in all", FITTED[:3], (1, 2, 4)),
+    ("actors, 16 environments in total", FITTED[:3], (1, 2, 4)),
     ("actors, 8 environments each", (FITTED[3], FITTED[1], FITTED[4]), (1, 2, 4)),
-    ("learners, 16 environments and 2 actors in all", (FITTED[1], FITTED[5]), (1, 2)),
-    ("learners, 16 environments and 4 actors in all", (FITTED[2], FITTED[6]), (1, 2)),
+    ("learners, 16 environments and 2 actors in total", (FITTED[1], FITTED[5]), (1, 2)),
+    ("learners, 16 environments and 4 actors in total", (FITTED[2], FITTED[6]), (1, 2)),
     ("learners, 1 actor with 8 environments each", (FITTED[3], FITTED[5]), (1, 2)),
     ("learners, 2 actors with 8 environments each", (FITTED[1], FITTED[7]), (1, 2)),
 )

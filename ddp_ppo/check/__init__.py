@@ -1,4 +1,4 @@
-"""Whether a task is fit to be trained: stage by stage, PASS or FAIL with figures.
+"""Checks before training: whether a task and its configuration are fit to train, stage by stage, PASS or FAIL.
 
-Imports training and evaluation. Begin reading at `run.py`.
+Imports training and export. Start with `run.py`.
 """

@@ -14,7 +14,8 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 
 from ddp_ppo.config.settings import Config
-from ddp_ppo.runs.metrics import Console
+from ddp_ppo.runs.console import Console
+from ddp_ppo.runs.metric_table import STEPS_PER_SECOND, seconds_of
 from ddp_ppo.text import entry
 from ddp_ppo.training.trainer import train
 
@@ -72,11 +73,11 @@ def measure(config: Config, candidate: Candidate, environ: Mapping[str, str], fo
         run_name=f"{candidate.num_actors}x{candidate.envs_per_actor}",
     )
     metrics = train(trial, environ=environ, console=Console.silent()).metrics
-    medians = {
-        name: statistics.median(metrics[f"time/{name}"].tolist()[_WARM_UP_ROUNDS:-1])
-        for name in ("steps_per_second", "sample_seconds", "train_seconds")
-    }
-    return replace(candidate, **medians)
+    medians = [
+        statistics.median(metrics[name].tolist()[_WARM_UP_ROUNDS:-1])
+        for name in (STEPS_PER_SECOND, seconds_of("sample"), seconds_of("train"))
+    ]
+    return replace(candidate, steps_per_second=medians[0], sample_seconds=medians[1], train_seconds=medians[2])
 
 
 def run(config: Config, *, environ: Mapping[str, str], seconds: float, console: Console) -> list[Candidate]:

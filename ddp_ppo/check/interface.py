@@ -18,17 +18,19 @@ import numpy as np
 from ddp_ppo.check.trial import Report, StageError, Trial, call, random_actions
 from ddp_ppo.envs.spaces import NUMBERS, action_decoder
 from ddp_ppo.protocols import EnvSpec
+from ddp_ppo.text import and_more
 
 _STEPS = 1000
 _SECONDS = 1.0
 _NUM_ENVS = 3
+_MAX_FAULTS = 3  # of the actions' limits
 
 
 def check_interface(trial: Trial, report: Report) -> None:
     """Steps one environment with random actions and looks at all that it returns."""
     env = trial.env
     report.figures |= {"backend": trial.own_class or env.backend, "observation size": env.obs_size}
-    report.figures["action"] = f"{env.action_size} " + ("continuous" if env.action_kind == "box" else "choices")
+    report.figures["action"] = env.action.describe()
     report.figures["time limit"] = env.max_episode_steps or "none"
     report.faults += bounds_faults(env)
     if trial.env_id != env.env_id:
@@ -44,14 +46,15 @@ def check_interface(trial: Trial, report: Report) -> None:
 def bounds_faults(env: EnvSpec) -> list[str]:
     """What is wrong with the limits of Box actions; StageError where no action lies within them."""
     faults = []
-    for index, (low, high) in enumerate(zip(env.action_low, env.action_high, strict=True)):
+    for index, (low, high) in enumerate(zip(env.action.low.tolist(), env.action.high.tolist(), strict=True)):
         if not low <= high:
             raise StageError(f"limits of action {index} are swapped: low {low:g}, high {high:g}")
         if low == high:
             faults.append(f"limits of action {index} are both {low:g}")
         elif not np.isfinite((low, high)).all():
             faults.append(f"limits of action {index} are not finite: low {low:g}, high {high:g}; nothing bounds it")
-    return faults[:3] + ([f"and {len(faults) - 3} more actions likewise"] if len(faults) > 3 else [])
+    more = and_more(faults, _MAX_FAULTS)
+    return faults[:_MAX_FAULTS] + ([f"{more} actions likewise"] if more else [])
 
 
 def _check_gymnasium(env: Any, trial: Trial, report: Report) -> None:

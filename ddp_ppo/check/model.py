@@ -116,9 +116,9 @@ def actuator_faults(model: Any, env: EnvSpec) -> list[str]:
         if not model.actuator_gear[index].any() or not model.actuator_gainprm[index].any()
     ]
     limits = np.array(model.actuator_ctrlrange, np.float32)
-    if len(env.action_low) != model.nu or not model.actuator_ctrllimited.all():
+    if len(env.action.low) != model.nu or not model.actuator_ctrllimited.all():
         return faults
-    given = np.column_stack((env.action_low, env.action_high)).astype(np.float32)
+    given = np.column_stack((env.action.low, env.action.high))
     wrong = np.flatnonzero((given != limits).any(axis=1))
     same = np.array_equal(sorted(given.tolist()), sorted(limits.tolist()))
     if len(wrong) and same:

@@ -14,9 +14,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ddp_ppo.check.episodes import episode_lengths
-from ddp_ppo.check.trial import Report, Trajectory, Trial, bounds, no_action, record, repeat, reset, spread
+from ddp_ppo.check.trial import Report, Trajectory, Trial, record, repeat, reset, spread
 from ddp_ppo.envs.columns import Column
 from ddp_ppo.protocols import BatchEnv, EnvSpec, FloatArray
+from ddp_ppo.text import listed
 
 _NUM_ENVS = 4
 _NUM_STARTS = 8  # first observations to see the spread of
@@ -58,9 +59,9 @@ def check_first_observation(trial: Trial, report: Report) -> None:
 def check_zero_actions(trial: Trial, report: Report) -> None:
     """Lets go of the robot: nothing but gravity and its start should move it."""
     with trial.envs(_NUM_ENVS) as env:
-        actions = repeat(no_action(trial.env), _QUIET_STEPS, _NUM_ENVS)
+        actions = repeat(trial.env.action.neutral(), _QUIET_STEPS, _NUM_ENVS)
         path = record(env, reset(env, list(range(_NUM_ENVS))), actions)
-    report.figures["action"] = "0" if trial.env.action_kind == "box" else trial.interface.action[0].name
+    report.figures["action"] = trial.env.action.neutral_name([column.name for column in trial.interface.action])
     report.figures["reward"] = spread(path.reward)
     lengths = episode_lengths(path.ended)
     report.figures["episodes"] = f"{len(lengths)} ended" + (f", after {spread(lengths)} steps" if lengths else "")
@@ -76,10 +77,11 @@ def check_zero_actions(trial: Trial, report: Report) -> None:
 def check_small_actions(trial: Trial, report: Report) -> None:
     """A small action in one dimension after the other, from the same start, against no action."""
     env = trial.env
-    num_tried = env.action_size if env.action_kind == "box" else min(env.action_size, _MAX_CHOICES)
+    num_columns = len(trial.interface.action)
+    num_tried = min(num_columns, _MAX_CHOICES) if env.action.has_alternatives else num_columns
     with trial.envs(1) as batch:
-        still = _pulse(batch, no_action(env))
-        if not _is_same(still, _pulse(batch, no_action(env))):
+        still = _pulse(batch, env.action.neutral())
+        if not _is_same(still, _pulse(batch, env.action.neutral())):
             report.notes.append(
                 "two equal tries differ, so that what an action moves cannot be told; see repeatability"
             )
@@ -97,17 +99,17 @@ def check_small_actions(trial: Trial, report: Report) -> None:
     ]
     names = [action.name for action in trial.interface.action]
     idle = [names[i] for i, effect in enumerate(effects) if effect.word == _NOTHING]
-    listed = ", ".join(idle[:_MAX_NAMED])
-    if env.action_kind == "box" and idle:
-        report.faults.append(f"no effect within {_PULSE_STEPS} steps, not even at its limit: {listed}")
+    named = listed(idle, _MAX_NAMED)
+    if idle and not env.action.has_alternatives:
+        report.faults.append(f"no effect within {_PULSE_STEPS} steps, not even at its limit: {named}")
     elif idle and len(idle) == len(effects) - 1:
         report.faults.append(f"all choices do the same for {_PULSE_STEPS} steps: the action is ignored")
     elif idle:
-        report.notes.append(f"the same as {names[0]} from the start: {listed}")
+        report.notes.append(f"the same as {names[0]} from the start: {named}")
     saturated = [f"{names[i]} {effect.value}" for i, effect in enumerate(effects) if effect.is_full]
     if saturated:
-        listed = ", ".join(saturated[:_MAX_NAMED])
-        report.notes.append(f"a small action does what the largest does, most of the range is without effect: {listed}")
+        named = listed(saturated, _MAX_NAMED)
+        report.notes.append(f"a small action does what the largest does, most of the range is without effect: {named}")
 
 
 def _shares(changes: FloatArray) -> FloatArray:
@@ -132,9 +134,11 @@ class _Effect(NamedTuple):
 
 def _effect(batch: BatchEnv, still: Trajectory, env: EnvSpec, index: int) -> _Effect:
     """The effect of a small action, or at its limits where a small one has none."""
-    if env.action_kind == "discrete" and index == 0:
-        return _Effect("choice 0", np.zeros(env.obs_size, np.float32), "(the others are compared with it)")
-    (value, action), *limits = _actions_of(env, index)
+    probes = env.action.probes(index, small=_SMALL)
+    if not probes:
+        unchanged = np.zeros(env.obs_size, np.float32)
+        return _Effect(env.action.column_names()[index], unchanged, "(the others are compared with it)")
+    (value, action), *limits = probes
     path = _pulse(batch, action)
     effect = _effect_of(still, path, value)
     if effect.word != _NOTHING:
@@ -146,19 +150,6 @@ def _effect(batch: BatchEnv, still: Trajectory, env: EnvSpec, index: int) -> _Ef
         if effect.word != _NOTHING:
             break
     return effect
-
-
-def _actions_of(env: EnvSpec, index: int) -> list[tuple[str, NDArray[Any]]]:
-    if env.action_kind == "discrete":
-        return [(f"choice {index}", np.array(index))]
-    low, high = bounds(env)
-    still = no_action(env)
-    actions = []
-    for target in (still[index] + _SMALL * (high[index] - low[index]), high[index], low[index]):
-        action = still.copy()
-        action[index] = min(target, high[index])
-        actions.append((f"{action[index]:.3g}", action))
-    return actions
 
 
 def _effect_of(still: Trajectory, path: Trajectory, value: str) -> _Effect:

@@ -14,6 +14,7 @@ import numpy as np
 from ddp_ppo.check.episodes import LONGEST, NOTHING, Findings, end_findings, episode_lengths, start_findings
 from ddp_ppo.check.trial import Report, Trajectory, Trial, random_actions, record, reset, spread
 from ddp_ppo.envs.columns import Column
+from ddp_ppo.text import listed
 
 _NUM_ENVS = 4
 _CHUNK = 100
@@ -114,16 +115,12 @@ def column_findings(path: Trajectory, columns: tuple[Column, ...]) -> Findings:
         return Findings(["the observation never changes"], [])
     notes = []
     if len(fixed):
-        named = _named([f"{columns[i].name} = {values[0, i]:g}" for i in fixed])
+        named = listed([f"{columns[i].name} = {values[0, i]:g}" for i in fixed], _MAX_NAMED)
         notes.append(f"{len(fixed)} of {len(columns)} columns never change: {named}")
     largest = np.abs(values).max(axis=0)
     is_coarse = (lowest < highest) & (largest > _FAR) & (highest - lowest < _COARSE * np.spacing(largest))
     if is_coarse.any():
-        named = _named([f"{columns[i].name} {lowest[i]:.9g} .. {highest[i]:.9g}" for i in np.flatnonzero(is_coarse)])
+        ranges = [f"{columns[i].name} {lowest[i]:.9g} .. {highest[i]:.9g}" for i in np.flatnonzero(is_coarse)]
+        named = listed(ranges, _MAX_NAMED)
         notes.append(f"float32 can hardly hold the changes of a column so far from 0, subtract its mean: {named}")
     return Findings([], notes) if notes else NOTHING
-
-
-def _named(texts: list[str]) -> str:
-    more = f" and {len(texts) - _MAX_NAMED} more" if len(texts) > _MAX_NAMED else ""
-    return ", ".join(texts[:_MAX_NAMED]) + more

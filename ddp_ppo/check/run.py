@@ -34,7 +34,7 @@ from ddp_ppo.check.trial import Report, SkipStage, StageError, Trial
 from ddp_ppo.config.settings import Config, ConfigError
 from ddp_ppo.errors import EnvError
 from ddp_ppo.processes.lifetime import time_limit
-from ddp_ppo.text import table
+from ddp_ppo.text import and_more, table
 from ddp_ppo.training.plan import plan_lines, prepare
 
 _MAX_ROWS = 128  # of a table on the console; JSON has all of them
@@ -154,9 +154,8 @@ def _table(rows: list[dict[str, Any]]) -> list[str]:
     """Columns with nothing in them are left out, and so is what goes beyond the first rows."""
     names = [name for name in rows[0] if any(str(row[name]) for row in rows)] if rows else []
     shown = [names, *([str(row[name]) for name in names] for row in rows[:_MAX_ROWS])]
-    return table(shown, num_left=len(names)).splitlines() + (
-        [f"... and {len(rows) - _MAX_ROWS} more, see --json"] if len(rows) > _MAX_ROWS else []
-    )
+    more = and_more(rows, _MAX_ROWS)
+    return table(shown, num_left=len(names)).splitlines() + ([f"... {more}, see --json"] if more else [])
 
 
 def closing_text(result: CheckResult, config_path: str) -> str:

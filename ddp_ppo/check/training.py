@@ -16,19 +16,33 @@ from typing import Any
 import numpy as np
 
 from ddp_ppo.check import bench
-from ddp_ppo.check.trial import Report, SkipStage, StageError, Trajectory, Trial, record, require_equal, reset
+from ddp_ppo.check.trial import (
+    Report,
+    SkipStage,
+    StageError,
+    Trajectory,
+    Trial,
+    record,
+    record_choices,
+    require_equal,
+    reset,
+)
 from ddp_ppo.config.settings import Config
 from ddp_ppo.distributed.group import CollectiveError
 from ddp_ppo.export import export
 from ddp_ppo.learners.registry import learner_kind
 from ddp_ppo.maths.seeding import seed_global_generators
+from ddp_ppo.protocols import FloatArray
 from ddp_ppo.runs.agreement import agreed_learner
 from ddp_ppo.runs.checkpoint import find_checkpoint, load_model, save_checkpoint
-from ddp_ppo.runs.metrics import Console
+from ddp_ppo.runs.console import Console
+from ddp_ppo.runs.metric_table import GRADIENT_STEPS, METRICS, MetricTable, seconds_of
 from ddp_ppo.runs.model import Model, acting_policy
 from ddp_ppo.runs.model import load_model as read_model
 from ddp_ppo.sampling.actor_pool import ActorError
+from ddp_ppo.sampling.drive import Player
 from ddp_ppo.sampling.finite import NonFiniteError
+from ddp_ppo.text import duration
 from ddp_ppo.training.plan import prepare
 from ddp_ppo.training.sync import ConsistencyError
 from ddp_ppo.training.trainer import train
@@ -38,13 +52,6 @@ _SMALLEST_CHANGE = 1e-8  # of a parameter in two rounds; Adam moves each by abou
 _REPLAY_STEPS = 200
 _REPLAY_SEED = 5
 _LONGEST_BENCH_SECONDS = 30.0
-# Of a round's metrics these are always there, and so is all that a learner measures, but for what may not exist.
-_REQUIRED = (
-    *("round", "env_steps", "buffer_size", "rollout/episodes", "train/learning_rate", "train/gradient_steps"),
-    *(f"time/{name}" for name in ("steps_per_second", "sample_seconds", "train_seconds", "round_seconds")),
-)
-_MAY_BE_EMPTY = ("train/action_std", "train/explained_variance")  # discrete actions; returns that are all equal
-_SHOWN = ("policy_loss", "value_loss", "loss", "entropy", "approx_kl", "grad_norm")
 
 
 def _one_learner(config: Config) -> Config:
@@ -86,9 +93,12 @@ def check_training(trial: Trial, report: Report) -> None:
         raise KeyboardInterrupt
     rows = trial.rows
     report.figures["rounds"] = f"{len(rows)} of {config.transitions_per_round(1):,} transitions"
-    report.faults += [fault for row in rows for fault in row_faults(row)]
-    for name in (f"train/{name}" for name in _SHOWN if f"train/{name}" in rows[0]):
-        report.figures[name] = " -> ".join(f"{row[name]:.4g}" for row in rows[-2:])
+    learner_rows = trial.plan.kind.metrics
+    report.faults += [fault for row in rows for fault in row_faults(row, learner_rows)]
+    for one in learner_rows:
+        values = [row.get(one.name, math.nan) for row in rows[-2:]]
+        if one.question == "health" and any(map(math.isfinite, values)):
+            report.figures[one.name] = " -> ".join(f"{value:.4g}" for value in values)
     _, content, _ = find_checkpoint(_run_folder(trial))
     trained = agreed_learner(content)[trial.plan.kind.trained]
     start = prepare(config, environ=trial.environ).starting_point().parameters
@@ -101,13 +111,15 @@ def check_training(trial: Trial, report: Report) -> None:
     report.figures["evaluation"] = f"one episode: return {result.eval_return:.4g}"
 
 
-def row_faults(row: Mapping[str, float]) -> list[str]:
-    """Metrics of a round that are missing, empty or not finite."""
-    has_trained = row.get("train/gradient_steps", 0) > 0
-    measured = {name for name in row if has_trained and name.startswith("train/")} - {*_MAY_BE_EMPTY}
-    wanted = {*_REQUIRED, *measured}
-    bad = [name for name in wanted if not math.isfinite(row.get(name, math.nan))]
-    bad += [name for name, value in row.items() if math.isinf(value) and name not in wanted]
+def row_faults(row: Mapping[str, float], learner_rows: MetricTable) -> list[str]:
+    """Metrics of a round that are missing, empty or not finite; the learner's only where it has trained."""
+    has_trained = row.get(GRADIENT_STEPS, 0) > 0
+    listed = [*METRICS, *(learner_rows if has_trained else ())]
+    may_be_empty = {one.name for one in listed if one.can_be_empty}
+    measured = {name for name in row if has_trained and name.startswith("train/")}
+    wanted = {one.name for one in listed if not one.is_prefix} | measured
+    bad = [name for name in wanted - may_be_empty if not math.isfinite(row.get(name, math.nan))]
+    bad += [name for name, value in row.items() if math.isinf(value) and name not in bad]
     return [f"round {row.get('round', 0):.0f}: no finite value of {name}" for name in sorted(bad)]
 
 
@@ -147,9 +159,7 @@ def check_replay(trial: Trial, report: Report) -> None:
     """The policy of the model file acts without noise; its actions, given to a new environment, lead the same way."""
     model = read_model(_run_folder(trial), "current")
     acted, actions = _act(trial, model)
-    if trial.env.action_kind == "box":
-        used = np.abs(actions).max()
-        report.figures["largest action"] = f"{used:.4g}"
+    report.figures |= trial.env.action.figures(actions)
     report.figures["steps"] = len(actions)
     report.figures["return"] = f"{float(acted.reward.sum()):.4g}"
     seed_global_generators(_REPLAY_SEED)
@@ -160,16 +170,24 @@ def check_replay(trial: Trial, report: Report) -> None:
 
 def _act(trial: Trial, model: Model) -> tuple[Trajectory, Any]:
     """What the policy does in one environment, and its actions [T, 1, A] or [T, 1]."""
-    policy = acting_policy(model, 1)
     seed_global_generators(_REPLAY_SEED)
-    parts, actions = [], []
+    acting = _Remembered(Player(acting_policy(model, 1), 1))
     with trial.envs(1) as env:
-        obs = reset(env, [_REPLAY_SEED])
-        for _ in range(_REPLAY_STEPS):
-            actions.append(policy.mode(obs).copy()[None])
-            parts.append(record(env, obs, actions[-1]))
-            obs = parts[-1].obs[-1]
-    return Trajectory.joined(parts), np.concatenate(actions)
+        path = record_choices(env, reset(env, [_REPLAY_SEED]), acting, _REPLAY_STEPS)
+    return path, np.array(acting.actions)
+
+
+class _Remembered:
+    """A player whose actions are kept."""
+
+    def __init__(self, player: Player) -> None:
+        self._player, self.after = player, player.after
+        self.actions: list[Any] = []
+
+    def choose(self, obs: FloatArray) -> Any:
+        """See `Chooser`."""
+        self.actions.append(self._player.choose(obs).copy())
+        return self.actions[-1]
 
 
 def check_export(trial: Trial, report: Report) -> None:
@@ -187,10 +205,10 @@ def check_export(trial: Trial, report: Report) -> None:
 def check_throughput(trial: Trial, report: Report) -> None:
     """Steps per second of a few more rounds, or the second round's where they are slow; what the run takes here."""
     config, last = trial.plan.config, trial.rows[-1]
-    sample, update = last["time/sample_seconds"], last["time/train_seconds"]
-    own_seconds = last["time/round_seconds"] - last["time/record_seconds"]  # without the evaluation
+    sample, update = last[seconds_of("sample")], last[seconds_of("train")]
+    own_seconds = last[seconds_of("round")] - last[seconds_of("record")]  # without the evaluation
     speed = config.transitions_per_round(1) / own_seconds
-    if _num_rounds(config) == 2 and bench.NUM_ROUNDS * last["time/round_seconds"] < _LONGEST_BENCH_SECONDS:
+    if _num_rounds(config) == 2 and bench.NUM_ROUNDS * last[seconds_of("round")] < _LONGEST_BENCH_SECONDS:
         one = _one_learner(config)
         own = bench.Candidate(one.num_actors, one.envs_per_actor, one.rollout_length)
         measured = bench.measure(one, own, trial.environ, str(trial.folder))
@@ -199,10 +217,4 @@ def check_throughput(trial: Trial, report: Report) -> None:
     report.figures["round"] = f"{1000 * sample:.0f} ms sampling, {1000 * update:.0f} ms training"
     learners = trial.plan.topology.num_learners
     seconds = trial.plan.num_rounds * config.transitions_per_round(learners) / (speed * learners)
-    report.figures["whole run"] = f"{config.total_env_steps:,} steps in about {_duration(seconds)}, evaluation aside"
-
-
-def _duration(seconds: float) -> str:
-    if seconds < 120:
-        return f"{seconds:.0f} s"
-    return f"{seconds / 60:.0f} min" if seconds < 7200 else f"{seconds / 3600:.1f} h"
+    report.figures["whole run"] = f"{config.total_env_steps:,} steps in about {duration(seconds)}, evaluation aside"

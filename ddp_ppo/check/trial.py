@@ -16,12 +16,12 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from ddp_ppo.config.settings import env_ids
 from ddp_ppo.envs.build import make_batch_env, own_class_path
 from ddp_ppo.envs.columns import Interface, describe_interface
 from ddp_ppo.envs.gymnasium_env import build_env
 from ddp_ppo.errors import FAULTS, EnvError, describe_cause
 from ddp_ppo.protocols import BatchEnv, BoolArray, EnvSpec, FloatArray
+from ddp_ppo.sampling.drive import Chooser, Transition, drive
 from ddp_ppo.training.plan import Plan
 
 ROUNDING = 1e-5  # differences up to here come from the order of sums
@@ -69,7 +69,7 @@ class Trial:
     @property
     def env_id(self) -> str:
         """What is looked at; of several tasks the first."""
-        return env_ids(self.plan.config.env_id)[0]
+        return self.plan.config.tasks[0]
 
     @property
     def own_class(self) -> str | None:
@@ -96,7 +96,7 @@ class Trial:
         """One environment of Gymnasium, before it is made an array."""
         config = self.plan.config
         clock = config.remove_profiler_clock
-        env, _ = build_env(self.env_id, config.env_kwargs, config.max_episode_steps, clock)
+        env, _ = build_env(self.env_id, config.env_arguments["env_kwargs"], config.max_episode_steps, clock)
         try:
             yield env
         finally:
@@ -155,12 +155,32 @@ def record(env: BatchEnv, obs: FloatArray, actions: NDArray[Any]) -> Trajectory:
     Raises:
         StageError: a step raised, or something is not finite.
     """
+    return record_choices(env, obs, _Given(actions), len(actions))
+
+
+class _Given:
+    """A list of actions for every environment."""
+
+    def __init__(self, actions: NDArray[Any]) -> None:
+        self._actions = iter(actions)
+
+    def choose(self, obs: FloatArray) -> NDArray[Any]:
+        """See `Chooser`."""
+        action: NDArray[Any] = next(self._actions)
+        return action
+
+    def after(self, ended: BoolArray) -> None:
+        """Nothing depends on what happened."""
+
+
+def record_choices(env: BatchEnv, obs: FloatArray, chooser: Chooser, num_steps: int) -> Trajectory:
+    """Steps K environments, which observe obs [K, D] now, through what somebody chooses; errors as `record`."""
     _require_finite(obs, None, "after the reset")
     seen, reached, rewards, ends, terms = [obs.copy()], [], [], [], []
-    for step, action in enumerate(actions, 1):
-        result = call(f"step {step}", env.step, action)
-        ended = result.terminated | result.truncated
-        last = np.where(ended[:, None], result.final_obs, result.obs)
+    transitions = drive(env, chooser, obs)
+    for step in range(1, num_steps + 1):
+        transition: Transition = call(f"step {step}", next, transitions)
+        result, last = transition.step, transition.reached
         _require_finite(last, result.reward, f"after step {step}")
         _require_finite(result.obs, None, f"after the reset in step {step}")
         seen.append(result.obs.copy())
@@ -193,30 +213,9 @@ def reset(env: BatchEnv, seeds: list[int]) -> FloatArray:
     return obs
 
 
-def bounds(env: EnvSpec) -> tuple[FloatArray, FloatArray]:
-    """Bounds [A] of a Box action to draw from: an infinite one is replaced by one that is 1 or 2 away."""
-    low, high = np.array(env.action_low), np.array(env.action_high)
-    low = np.where(np.isfinite(low), low, np.where(np.isfinite(high), np.minimum(high, 0), 0) - 1)
-    high = np.where(np.isfinite(high), high, np.maximum(low, 0) + 1)
-    return low.astype(np.float32), high.astype(np.float32)
-
-
 def random_actions(env: EnvSpec, num_steps: int, num_envs: int, *, seed: int = 0) -> NDArray[Any]:
-    """Uniform actions float32 [T, K, A] or int64 [T, K]."""
-    generator = np.random.default_rng(seed)
-    if env.action_kind == "discrete":
-        return generator.integers(env.action_size, size=(num_steps, num_envs))
-    low, high = bounds(env)
-    drawn = generator.uniform(low, high, (num_steps, num_envs, env.action_size)).astype(np.float32)
-    return np.clip(drawn, low, high)
-
-
-def no_action(env: EnvSpec) -> NDArray[Any]:
-    """The action [A] nearest to 0, or choice 0 of a discrete one as an array of shape ()."""
-    if env.action_kind == "discrete":
-        return np.array(0)
-    low, high = bounds(env)
-    return np.clip(np.zeros(env.action_size, np.float32), low, high)
+    """Uniform actions [T, K, ...]."""
+    return env.action.random(np.random.default_rng(seed), num_steps, num_envs)
 
 
 def repeat(action: NDArray[Any], num_steps: int, num_envs: int) -> NDArray[Any]:

@@ -1,4 +1,4 @@
-"""The command line: what the words mean and what the commands do.
+"""The command line: one function per command.
 
-Imports all others, each command only what it needs. Begin reading at `commands.py`.
+Imports every other folder, each command only what it needs. Start with `commands.py`.
 """

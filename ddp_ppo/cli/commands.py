@@ -114,7 +114,7 @@ def fetch_weights(options: argparse.Namespace) -> int:
 
     target = options.out or cache_path(os.environ)
     download_weights(target)
-    words = [shlex.quote(f"{name}={target}") for name in ("disco_weights", ENVIRON_NAME)]
+    words = [shlex.quote(f"{name}={target}") for name in ("disco.weights", ENVIRON_NAME)]
     found = "found there" if not options.out else f"use them with {' or '.join(words)}"
     print(f"{target}: complete; {found}")
     return 0
@@ -159,9 +159,18 @@ def show_replay(options: argparse.Namespace) -> int:
 
 def show_settings(options: argparse.Namespace) -> int:
     """Lists every setting."""
-    from ddp_ppo.config.settings import settings_reference
+    from ddp_ppo.config.writing import settings_reference
 
     print(settings_reference(), end="")
+    return 0
+
+
+def show_metrics(options: argparse.Namespace) -> int:
+    """Lists every metric."""
+    from ddp_ppo.learners.registry import LEARNERS
+    from ddp_ppo.runs.metric_page import metrics_reference
+
+    print(metrics_reference({name: kind.metrics for name, kind in LEARNERS.items()}), end="")
     return 0
 
 
@@ -170,7 +179,7 @@ def run_training(options: argparse.Namespace) -> int:
     if options.nproc is not None:
         _torchrun(options)
     _use_one_thread()
-    from ddp_ppo.config.settings import load_config
+    from ddp_ppo.config.load import load_config
     from ddp_ppo.processes.lifetime import die_with_agent
 
     if "TORCHELASTIC_RUN_ID" in os.environ:
@@ -178,7 +187,7 @@ def run_training(options: argparse.Namespace) -> int:
         die_with_agent(os.environ)
     _require_writable_json(options)
     config = load_config(options.config, options.overrides)
-    from ddp_ppo.runs.metrics import Console
+    from ddp_ppo.runs.console import Console
     from ddp_ppo.training.trainer import train
 
     result = train(config, environ=dict(os.environ))
@@ -223,7 +232,7 @@ def _torchrun(options: argparse.Namespace) -> NoReturn:
 
 def show_plan(options: argparse.Namespace) -> int:
     """Shows what a run would do."""
-    from ddp_ppo.config.settings import load_config
+    from ddp_ppo.config.load import load_config
     from ddp_ppo.training.plan import plan_lines, plan_text, prepare
 
     _require_writable_json(options)
@@ -257,7 +266,7 @@ def run_check(options: argparse.Namespace) -> int:
     """Looks whether a task is fit to be trained."""
     _use_one_thread()
     from ddp_ppo.check.run import check, check_document, closing_text
-    from ddp_ppo.config.settings import load_config
+    from ddp_ppo.config.load import load_config
 
     _require_writable_json(options)
     config = load_config(options.config, options.overrides)
@@ -271,8 +280,8 @@ def run_bench(options: argparse.Namespace) -> int:
     """Tries layouts of actors and environments."""
     _use_one_thread()
     from ddp_ppo.check.bench import run
-    from ddp_ppo.config.settings import load_config
-    from ddp_ppo.runs.metrics import Console
+    from ddp_ppo.config.load import load_config
+    from ddp_ppo.runs.console import Console
 
     _require_writable_json(options)
     config = load_config(options.config, options.overrides)

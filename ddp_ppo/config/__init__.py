@@ -1,4 +1,4 @@
-"""Settings: what they are, what they allow, how they are read from YAML and the command line.
+"""Settings: their declarations, their rules, and reading them from YAML and the command line.
 
-Imports nothing of the package but maths. Begin reading at `settings.py`.
+Imports nothing else from the package. Start with `settings.py`.
 """

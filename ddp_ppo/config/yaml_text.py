@@ -9,7 +9,7 @@ from __future__ import annotations
 import json
 import math
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from typing import Any
 
 import yaml
@@ -37,10 +37,9 @@ _SPECIAL = re.compile(r"[-+]?\.(inf|Inf|INF)|\.(nan|NaN|NAN)")
 
 
 def compose(text: str, place: str) -> yaml.Node:
-    """The node tree of a YAML document, that of `{}` for an empty one."""
+    """The node tree of a YAML document, an empty text for an empty one."""
     try:
-        empty = yaml.MappingNode("tag:yaml.org,2002:map", [])
-        return yaml.compose(text, _Loader) or empty
+        return yaml.compose(text, _Loader) or yaml.ScalarNode(STR_TAG, "")
     except yaml.MarkedYAMLError as error:
         mark = error.problem_mark or error.context_mark
         line = f":{mark.line + 1}" if mark and place != "command line" else ""
@@ -79,7 +78,8 @@ def resolve(node: yaml.Node, kind: str) -> Any:
     if node.tag not in _TAGS:
         raise RefusedError(f"the tag {node.tag} is not read here")
     if isinstance(node, yaml.SequenceNode):
-        return [resolve(item, "int" if kind == "list" else "") for item in node.value]
+        of = kind.removeprefix("list[").removesuffix("]") if kind.startswith("list[") else ""
+        return [resolve(item, of) for item in node.value]
     if isinstance(node, yaml.MappingNode):
         problems: list[str] = []
         entries = entries_of(node, set(), lambda line, message: problems.append(f"line {line}: {message}"))
@@ -115,23 +115,33 @@ def _resolve_plain(text: str, kind: str) -> Any:
     return float(text.replace(".", "")) if _SPECIAL.fullmatch(text) else text
 
 
-def values_of(text: str, place: str) -> dict[str, tuple[Any, str]]:
+def values_of(text: str, place: str, *, whole: Collection[str] = ()) -> dict[str, tuple[Any, str]]:
     """Key -> (value, the comment behind it) of a document that is one mapping.
+
+    A mapping in it is taken apart, `key.inner` for each of its keys, unless its own key is one of `whole`.
 
     Raises:
         RefusedError: it is another one.
     """
-    node, lines, problems = compose(text, place), text.splitlines(), list[str]()
+    node = compose(text, place)
     if not isinstance(node, yaml.MappingNode):
         raise RefusedError(f"{place}: not a mapping of settings")
+    return dict(_values_of(node, place, text.splitlines(), whole))
+
+
+def _values_of(
+    node: yaml.MappingNode, place: str, lines: Sequence[str], whole: Collection[str] | None
+) -> Iterator[tuple[str, tuple[Any, str]]]:
+    problems = list[str]()
     entries = entries_of(node, set(), lambda line, message: problems.append(f"{place}:{line}: {message}"))
     if problems:
         raise RefusedError("; ".join(problems))
-    found = {}
     for key, (_, value) in entries.items():
         end = value.end_mark
-        found[key] = (resolve(value, ""), lines[end.line][end.column :].strip().lstrip("# ") if end.column else "")
-    return found
+        if isinstance(value, yaml.MappingNode) and whole is not None and key not in whole:
+            yield from ((f"{key}.{inner}", one) for inner, one in _values_of(value, place, lines, None))
+        else:
+            yield key, (resolve(value, ""), lines[end.line][end.column :].strip().lstrip("# ") if end.column else "")
 
 
 def plain_data(value: Any) -> Any:

@@ -1,4 +1,4 @@
-"""Which learner a process is, and what learners tell each other through torch.distributed.
+"""Several learners: which learner a process is, and what learners exchange through torch.distributed.
 
-Imports config and processes. Begin reading at `topology.py`.
+Imports config and processes. Start with `topology.py`.
 """

@@ -1,4 +1,4 @@
-"""Environments as arrays: building them, their spaces, their state, their columns.
+"""Environments as arrays: building them, their spaces, saved states and column names.
 
-Imports config, maths and processes; torch-free. Begin reading at `build.py`, then `gymnasium_env.py`.
+Imports config and processes; torch-free. Start with `build.py`, then `gymnasium_env.py`.
 """

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import traceback
 import warnings
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import ExitStack, chdir
 from dataclasses import replace
 from functools import partial
@@ -17,10 +17,9 @@ from typing import Any
 
 import gymnasium
 
-from ddp_ppo.config.settings import env_ids
 from ddp_ppo.envs.discrete_actions import DiscreteActions
 from ddp_ppo.envs.gymnasium_env import GymnasiumEnv, find_registered, import_module
-from ddp_ppo.envs.multi_task import MixedEnv, Part, mixed_spec
+from ddp_ppo.envs.multi_task import MixedEnv, Part, mixed_spec, task_ids
 from ddp_ppo.errors import EnvError, blamed
 from ddp_ppo.processes.lifetime import time_limit
 from ddp_ppo.protocols import BatchEnv, EnvSpec
@@ -31,7 +30,7 @@ _METHODS = ("reset", "step", "save", "restore", "reward_terms", "close")
 
 
 def make_batch_env(
-    env_id: str,
+    env_id: str | Sequence[str],
     num_envs: int,
     *,
     env_kwargs: Mapping[str, Any] | None = None,
@@ -47,7 +46,7 @@ def make_batch_env(
 
     Args:
         env_id: a Gymnasium id, `module:Id-v0` (the module is imported first and registers it), or `module:Class`;
-            of several with commas between them environment i gets number i modulo their count.
+            of a list of n ids environment i gets number i mod n.
         num_envs: K.
         env_kwargs: arguments of the environment's constructor.
         backend: "auto", "gymnasium", "mujoco", or `module:Class`.
@@ -63,11 +62,11 @@ def make_batch_env(
     build = partial(_build, backend=backend, env_kwargs=dict(env_kwargs or {}), options=options)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
-        return _build_all(env_id, range(first_index, first_index + num_envs), build, discretize_actions)
+        return _build_all(task_ids(env_id), range(first_index, first_index + num_envs), build, discretize_actions)
 
 
 def describe_env(
-    env_id: str,
+    env_id: str | Sequence[str],
     *,
     env_kwargs: Mapping[str, Any] | None = None,
     backend: str = "auto",
@@ -87,14 +86,14 @@ def describe_env(
     build = partial(_build, backend=backend, env_kwargs=dict(env_kwargs or {}), options=options)
     try:
         with chdir("."), time_limit(actor_timeout_seconds, _Overdue()):
-            env = _build_all(env_id, range(1), build, discretize_actions)
-            with blamed(f"{env_id}: cannot close the environment"):
+            env = _build_all(task_ids(env_id), range(1), build, discretize_actions)
+            with blamed(f"{env.spec.env_id}: cannot close the environment"):
                 env.close()
     except _Overdue as overdue:
         place = traceback.extract_tb(overdue.__traceback__)[-2]  # the last one is the limit's
         limit = f"actor_timeout_seconds={actor_timeout_seconds:g}"
         words = f"not built and closed again within {limit}; it was in {place.name} ({place.filename}:{place.lineno})"
-        raise EnvError(f"{env_id}: {words}") from overdue
+        raise EnvError(f"{', '.join(task_ids(env_id))}: {words}") from overdue
     return env.spec
 
 
@@ -103,10 +102,9 @@ class _Overdue(BaseException):
 
 
 def _build_all(
-    env_id: str, numbers: range, build: Callable[[str, range], BatchEnv], discretize_actions: int | None
+    ids: Sequence[str], numbers: range, build: Callable[[str, range], BatchEnv], discretize_actions: int | None
 ) -> BatchEnv:
-    ids = env_ids(env_id)
-    env = build(env_id, numbers) if len(ids) == 1 else _build_mixed(env_id, ids, numbers, build)
+    env = build(ids[0], numbers) if len(ids) == 1 else _build_mixed(ids, numbers, build)
     if discretize_actions is None:
         return env
     try:
@@ -116,7 +114,7 @@ def _build_all(
         raise
 
 
-def _build_mixed(env_id: str, ids: list[str], numbers: range, build: Callable[[str, range], BatchEnv]) -> BatchEnv:
+def _build_mixed(ids: Sequence[str], numbers: range, build: Callable[[str, range], BatchEnv]) -> BatchEnv:
     """Environments of each id; one is built, and closed again, where none of these is its turn."""
     parts, specs = [], []
     with ExitStack() as stack:
@@ -129,7 +127,7 @@ def _build_mixed(env_id: str, ids: list[str], numbers: range, build: Callable[[s
                 parts.append(Part(env, own))
             else:
                 env.close()
-        mixed = MixedEnv(mixed_spec(env_id, specs), len(numbers), parts)
+        mixed = MixedEnv(mixed_spec(specs), len(numbers), parts)
         stack.pop_all()
     return mixed
 

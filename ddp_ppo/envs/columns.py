@@ -11,10 +11,10 @@ from collections.abc import Mapping
 from contextlib import closing
 from typing import Any, NamedTuple
 
-from ddp_ppo.config.settings import env_ids
 from ddp_ppo.envs.build import make_batch_env, own_class_path
 from ddp_ppo.envs.discrete_actions import choice_columns
 from ddp_ppo.envs.gymnasium_env import build_env
+from ddp_ppo.envs.multi_task import task_ids
 from ddp_ppo.envs.spaces import action_grid
 from ddp_ppo.errors import EnvError, describe_cause
 from ddp_ppo.protocols import Column, EnvSpec
@@ -31,7 +31,6 @@ class Interface(NamedTuple):
         dt_seconds: simulated seconds of one step, None where the environment does not say.
         frame_skip: physics steps in one step, None likewise.
         choices: the Box action that each choice stands for, where discretize_actions has made one of it.
-        action_start: the environment's own value of the first choice; the others follow.
     """
 
     obs: tuple[Column, ...]
@@ -39,7 +38,6 @@ class Interface(NamedTuple):
     dt_seconds: float | None = None
     frame_skip: int | None = None
     choices: tuple[tuple[float, ...], ...] = ()
-    action_start: int = 0
 
 
 def obs_columns(env_arguments: Mapping[str, Any]) -> list[Column]:
@@ -63,7 +61,7 @@ def describe_interface(env_arguments: Mapping[str, Any]) -> Interface:
     """
     arguments = {"env_kwargs": {}, "backend": "auto", **env_arguments}
     num_bins = arguments.pop("discretize_actions", None)
-    arguments["env_id"] = env_id = env_ids(arguments["env_id"])[0]
+    arguments["env_id"] = env_id = task_ids(arguments["env_id"])[0]
     with closing(make_batch_env(num_envs=1, **arguments)) as batch:
         spec, own = batch.spec, batch
     if own_class_path(env_id, arguments["backend"]) is not None:
@@ -74,7 +72,7 @@ def describe_interface(env_arguments: Mapping[str, Any]) -> Interface:
             interface = _fitted(known_interface(env), spec)
     if num_bins is None:
         return interface
-    grid = action_grid(spec.action_low, spec.action_high, num_bins)
+    grid = action_grid(spec.action.low.tolist(), spec.action.high.tolist(), num_bins)
     choices = tuple(tuple(row) for row in grid.tolist())
     return interface._replace(action=choice_columns(interface.action, grid), choices=choices)
 
@@ -118,14 +116,13 @@ def _number(env: Any, *names: str) -> float | None:
 
 def _fitted(interface: Interface, spec: EnvSpec) -> Interface:
     """Fills in what is not known and checks what is."""
-    unknown = "action[{}]" if spec.action_kind == "box" else "choice {}"
     obs = interface.obs or tuple(Column(f"obs[{index}]") for index in range(spec.obs_size))
-    values = range(spec.action_start, spec.action_start + spec.action_size)
-    action = interface.action or tuple(Column(unknown.format(value)) for value in values)
-    for key, columns, size in (("obs_columns", obs, spec.obs_size), ("action_columns", action, spec.action_size)):
+    names = spec.action.column_names()
+    action = interface.action or tuple(map(Column, names))
+    for key, columns, size in (("obs_columns", obs, spec.obs_size), ("action_columns", action, len(names))):
         if len(columns) != size:
             raise EnvError(f"{spec.env_id}: metadata {key!r} has {len(columns)} columns, the environment has {size}")
-    return interface._replace(obs=obs, action=action, action_start=spec.action_start)
+    return interface._replace(obs=obs, action=action)
 
 
 def _rows(*rows: tuple[str, str]) -> tuple[Column, ...]:

@@ -25,7 +25,7 @@ class DiscreteActions:
     def __init__(self, inner: BatchEnv, num_bins: int) -> None:
         """Raises EnvError where the actions are no Box, or not of a few bounded dimensions."""
         try:
-            self._grid = action_grid(inner.spec.action_low, inner.spec.action_high, num_bins)
+            self._grid = action_grid(inner.spec.action.low.tolist(), inner.spec.action.high.tolist(), num_bins)
         except EnvError as error:
             raise EnvError(f"{inner.spec.env_id}: {error}") from None
         self.inner, self.num_envs = inner, inner.num_envs

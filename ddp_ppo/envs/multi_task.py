@@ -24,6 +24,11 @@ from ddp_ppo.protocols import Act, BatchEnv, EnvSpec, FloatArray, PlainState, Ro
 _SPACES = ("obs_size", "image", "obs_scale", "action_kind", "action_size", "action_low", "action_high", "action_start")
 
 
+def task_ids(env_id: str | Sequence[str]) -> tuple[str, ...]:
+    """The ids of the tasks, of which one may be given as it is."""
+    return (env_id,) if isinstance(env_id, str) else tuple(env_id)
+
+
 class Part(NamedTuple):
     """The environments of one task, and which of all environments they are."""
 
@@ -31,8 +36,8 @@ class Part(NamedTuple):
     own: slice
 
 
-def mixed_spec(env_id: str, specs: Sequence[EnvSpec]) -> EnvSpec:
-    """What a policy has to know of all tasks together; the time limit is the longest one.
+def mixed_spec(specs: Sequence[EnvSpec]) -> EnvSpec:
+    """What a policy has to know of all tasks together; their ids are joined, the time limit is the longest one.
 
     Raises:
         EnvError: observations or actions of two tasks differ.
@@ -44,10 +49,10 @@ def mixed_spec(env_id: str, specs: Sequence[EnvSpec]) -> EnvSpec:
         if differs := [name for name in _SPACES if getattr(spec, name) != getattr(first, name)]:
             words = (f"{name} {getattr(first, name)} and {getattr(spec, name)}" for name in differs)
             raise EnvError(
-                f"env_id: one agent needs tasks with the same spaces; {first.env_id} and {spec.env_id} have "
+                f"env_ids: one agent needs tasks with the same spaces; {first.env_id} and {spec.env_id} have "
                 + ", ".join(words)
             )
-    return replace(first, env_id=env_id, max_episode_steps=limit, backend=backend)
+    return replace(first, env_id=", ".join(spec.env_id for spec in specs), max_episode_steps=limit, backend=backend)
 
 
 class MixedEnv:

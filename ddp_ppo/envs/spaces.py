@@ -11,7 +11,7 @@ from __future__ import annotations
 import itertools
 import operator
 from collections.abc import Callable, Sequence
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from gymnasium.spaces import Box, Discrete, Space
@@ -66,23 +66,66 @@ def image_fields(space: Space[Any]) -> dict[str, Any]:
     return {"image": space.shape, "obs_scale": 1.0 / 255.0 if space.dtype == np.uint8 else 1.0}
 
 
-def action_fields(space: Space[Any]) -> dict[str, Any]:
-    """The action fields of `EnvSpec` for a Box of floats or a Discrete space.
+class _Kind(NamedTuple):
+    """How one kind of Gymnasium's action spaces becomes an action of this package."""
 
-    Raises:
-        EnvError: any other space.
-    """
-    if isinstance(space, Box) and space.dtype is not None and space.dtype.kind == "f":
-        if 0 in space.shape:
-            raise EnvError(f"action space {_one_line(space)} is empty")
-        low, high = (tuple(float(x) for x in bound.ravel()) for bound in (space.low, space.high))
-        return {"action_kind": "box", "action_size": len(low), "action_low": low, "action_high": high}
-    if isinstance(space, Discrete):
-        return {"action_kind": "discrete", "action_size": int(space.n), "action_start": int(space.start)}
-    raise EnvError(
+    fields: Callable[[Any], dict[str, Any]]  # space -> the action fields of `EnvSpec`
+    decoder: Callable[[Any], DecodeActions]  # space -> from actions to the environment's own shape and dtype
+
+
+def _box_fields(space: Box) -> dict[str, Any]:
+    if space.dtype is None or space.dtype.kind != "f":
+        raise EnvError(_unsupported(space))
+    if 0 in space.shape:
+        raise EnvError(f"action space {_one_line(space)} is empty")
+    low, high = (tuple(float(x) for x in bound.ravel()) for bound in (space.low, space.high))
+    return {"action_kind": "box", "action_size": len(low), "action_low": low, "action_high": high}
+
+
+def _box_decoder(space: Box) -> DecodeActions:
+    shape, dtype, low, high = space.shape, space.dtype, space.low, space.high
+    if dtype == np.float32:
+        return lambda action: np.array(action, np.float32).reshape(-1, *shape)
+    # float32(0.1) is above the float64 bound 0.1: clip again after the cast
+    return lambda action: np.clip(action.astype(dtype).reshape(-1, *shape), low, high)
+
+
+def _discrete_fields(space: Discrete) -> dict[str, Any]:
+    return {"action_kind": "discrete", "action_size": int(space.n), "action_start": int(space.start)}
+
+
+def _discrete_decoder(space: Discrete) -> DecodeActions:
+    start, dtype = space.start, space.dtype
+    return lambda action: (action + start).astype(dtype)
+
+
+_ACTION_SPACES: dict[type[Space[Any]], _Kind] = {
+    Box: _Kind(_box_fields, _box_decoder),
+    Discrete: _Kind(_discrete_fields, _discrete_decoder),
+}
+
+
+def _kind_of(space: Space[Any]) -> _Kind:
+    found = next((kind for space_class, kind in _ACTION_SPACES.items() if isinstance(space, space_class)), None)
+    if found is None:
+        raise EnvError(_unsupported(space))
+    return found
+
+
+def _unsupported(space: Space[Any]) -> str:
+    return (
         f"action space {_one_line(space)} is not supported: use a Box of floats or a Discrete space (flatten others "
         "with a wrapper)"
     )
+
+
+def action_fields(space: Space[Any]) -> dict[str, Any]:
+    """The action fields of `EnvSpec` for one of Gymnasium's action spaces.
+
+    Raises:
+        EnvError: the space is not supported; its text names it.
+    """
+    return _kind_of(space).fields(space)
 
 
 def action_grid(low: Sequence[float], high: Sequence[float], num_bins: int) -> FloatArray:
@@ -115,19 +158,12 @@ def action_decoder(space: Space[Any], num_bins: int | None = None) -> DecodeActi
     Args:
         num_bins: the policy's actions are choices of the grid with so many values of each dimension; None if not.
     """
-    if num_bins is not None:
-        fields, decode = action_fields(space), action_decoder(space)
-        grid = action_grid(fields.get("action_low", ()), fields.get("action_high", ()), num_bins)
-        return lambda action: decode(grid[action])
-    if isinstance(space, Discrete):
-        start, dtype = space.start, space.dtype
-        return lambda action: (action + start).astype(dtype)
-    assert isinstance(space, Box)
-    shape, dtype, low, high = space.shape, space.dtype, space.low, space.high
-    if dtype == np.float32:
-        return lambda action: np.array(action, np.float32).reshape(-1, *shape)
-    # float32(0.1) is above the float64 bound 0.1: clip again after the cast
-    return lambda action: np.clip(action.astype(dtype).reshape(-1, *shape), low, high)
+    decode = _kind_of(space).decoder(space)
+    if num_bins is None:
+        return decode
+    fields = action_fields(space)
+    grid = action_grid(fields.get("action_low", ()), fields.get("action_high", ()), num_bins)
+    return lambda action: decode(grid[action])
 
 
 def as_reward(value: Any) -> float:

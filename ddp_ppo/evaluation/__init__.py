@@ -1,4 +1,4 @@
-"""What a trained policy reaches: episodes evaluated, played, recorded and drawn.
+"""What a trained policy achieves: episodes that are evaluated, played, recorded and drawn.
 
-Imports runs and export. Begin reading at `evaluate.py`.
+Imports runs, sampling and report. Start with `evaluate.py`.
 """

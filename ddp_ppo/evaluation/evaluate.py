@@ -22,10 +22,9 @@ from numpy.typing import NDArray
 from ddp_ppo.config.settings import Config
 from ddp_ppo.maths.seeding import Purpose, stream
 from ddp_ppo.maths.statistics import bootstrap_interval, iqm, iqm_of_rows, mean_of_rows, probability_of_improvement
-from ddp_ppo.policies.numpy_policy import NumpyPolicy
-from ddp_ppo.policies.torch_policy import TorchPolicy
-from ddp_ppo.protocols import FloatArray
+from ddp_ppo.protocols import Policy
 from ddp_ppo.runs.model import Model, acting_policy, make_env
+from ddp_ppo.sampling.drive import Player
 from ddp_ppo.sampling.episodes import ENDLESS_STEPS, EVAL_BLOCK, Episode, blocks_of, evaluation_seeds, run_block
 from ddp_ppo.sampling.finite import NonFiniteError
 from ddp_ppo.text import table
@@ -101,7 +100,8 @@ def evaluate(model: Model, seeds: Sequence[int], *, actions: Actions = "determin
     env, policy = make_env(model, EVAL_BLOCK), evaluation_policy(model)
     episodes: list[Episode] = []
     for block in blocks_of(seeds):
-        episodes += run_block(env, policy if actions == "deterministic" else _Samples(policy, model, block[0]), block)
+        generator = stream(block[0], Purpose.ACTION_NOISE) if actions == "stochastic" else None
+        episodes += run_block(env, Player(policy, EVAL_BLOCK, generator), block)
     env.close()
     for episode in episodes:
         if episode.fault:
@@ -109,23 +109,9 @@ def evaluate(model: Model, seeds: Sequence[int], *, actions: Actions = "determin
     return Evaluation(model, actions, tuple(episodes))
 
 
-def evaluation_policy(model: Model) -> NumpyPolicy | TorchPolicy:
+def evaluation_policy(model: Model) -> Policy:
     """What acted in the run's own evaluations."""
     return acting_policy(model, EVAL_BLOCK)
-
-
-class _Samples:
-    """Answers with a sample where an evaluation asks for the likeliest action."""
-
-    def __init__(self, policy: NumpyPolicy | TorchPolicy, model: Model, seed: int) -> None:
-        self._policy = policy
-        self._generator = stream(seed, Purpose.ACTION_NOISE)
-        is_box = model.env.action_kind == "box"
-        self._act = np.empty((EVAL_BLOCK, model.env.action_size), np.float32) if is_box else np.empty(EVAL_BLOCK, int)
-
-    def mode(self, obs: FloatArray) -> NDArray[Any]:
-        self._policy.begin(self._generator)
-        return np.asarray(self._policy.act(0, obs, self._act))
 
 
 def write_csv(path: Path, evaluations: Sequence[Evaluation]) -> None:

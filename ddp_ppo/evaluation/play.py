@@ -25,7 +25,7 @@ from ddp_ppo.evaluation.play_page import episode_page
 from ddp_ppo.evaluation.rendering import RenderError, film, show, video_ending
 from ddp_ppo.evaluation.trajectory import Deviation, Trajectory, deviation, read_actions, record_block, recorded_env_id
 from ddp_ppo.runs.model import Model, make_env, run_folder_of, with_tasks
-from ddp_ppo.runs.tensorboard_pages import write_picture
+from ddp_ppo.runs.tensorboard import write_picture
 from ddp_ppo.sampling.episodes import ENDLESS_STEPS, EVAL_BLOCK, blocks_of
 
 
@@ -144,12 +144,12 @@ def play(
             stem = _stem(folder, number, wanted.actions)
             one.save(stem.with_name(f"{stem.name}.npz"))  # before anything is drawn, which takes its time
             found = None if recorded is None else deviation(one, recorded, interface.obs)
-            scene = Scene(model.env_arguments, one.seed, one.act - model.env.action_start, one.reward)
+            scene = Scene(model.env_arguments, one.seed, model.env.action.from_own(one.act), one.reward)
             video, drawing_notes = _draw(scene, stem, wanted, say)
             notes = (*changes, *drawing_notes)
             played = Played(one, stem, found, video, notes)
             drawn = None if video is None else video.path
-            html = episode_page(model.name, one, interface, deviation=found, film=drawn, notes=notes)
+            html = episode_page(model.name, one, interface, model.env.action, deviation=found, film=drawn, notes=notes)
             played.file(".html").write_text(html, encoding="utf-8")
             if video is not None:
                 _show_in_tensorboard(model, video)

@@ -13,6 +13,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from ddp_ppo.actions.action import Action
 from ddp_ppo.envs.columns import Interface
 from ddp_ppo.evaluation.trajectory import Deviation, Trajectory
 from ddp_ppo.protocols import Column
@@ -28,6 +29,7 @@ def episode_page(
     name: str,
     one: Trajectory,
     interface: Interface,
+    action: Action,
     *,
     deviation: Deviation | None,
     film: Path | None,
@@ -37,6 +39,7 @@ def episode_page(
 
     Args:
         name: of the policy.
+        action: the action space.
         deviation: of a replay from its recording.
         film: a video in the page's folder.
         notes: lines of text.
@@ -51,7 +54,7 @@ def episode_page(
     parts += [heading("Reward"), charts_html(_reward_charts(one))]
     first = max(0, one.length - _MOST_STEPS)
     note = f"The last {_MOST_STEPS} of {one.length:,} steps; the trajectory's file has all." if first else ""
-    parts += [heading("Actions", note), charts_html(_action_charts(one, interface, first))]
+    parts += [heading("Actions", note), charts_html(_action_charts(one, action, interface.action, first))]
     shown = interface.obs[:_MOST_COLUMNS]
     if shown != interface.obs:
         note = f"The first {len(shown)} of {len(interface.obs)} columns. {note}"
@@ -70,20 +73,14 @@ def _reward_charts(one: Trajectory) -> Iterator[Chart]:
     yield _chart("Sum so far", {name: np.nancumsum(values) for name, values in rewards.items()})
 
 
-def _action_charts(one: Trajectory, interface: Interface, first: int) -> Iterator[Chart]:
+def _action_charts(one: Trajectory, action: Action, columns: Sequence[Column], first: int) -> Iterator[Chart]:
     """What was done after `first` steps; where actions were given, also what the policy would have done."""
-    act, policy_act = one.act[first:], one.policy_act[first:]
+    names, units = ([getattr(column, field) for column in columns] for field in ("name", "unit"))
     is_replay = bool((one.act != one.policy_act).any())
-    if act.ndim == 1:
-        named = enumerate(interface.action, interface.action_start)
-        choices = ", ".join(f"{value} {column.name}" for value, column in named)
-        curves = {"choice": act} | ({"the policy's": policy_act} if is_replay else {})
-        yield _chart("Action", curves, first_step=first + 1, note=choices)
-        return
-    for i, column in enumerate(interface.action):
-        name = f"times {column.unit}" if column.unit[:1].isdigit() else column.unit or "value"
-        curves = {name: act[:, i]} | ({"the policy's": policy_act[:, i]} if is_replay else {})
-        yield _chart(column.name, curves, first_step=first + 1)
+    wanted = action.series(one.policy_act[first:], names, units)
+    for series, other in zip(action.series(one.act[first:], names, units), wanted, strict=True):
+        curves = {series.unit: series.values} | ({"the policy's": other.values} if is_replay else {})
+        yield _chart(series.title, curves, first_step=first + 1, note=series.note)
 
 
 def _obs_charts(one: Trajectory, columns: Sequence[Column], first: int) -> Iterator[Chart]:

@@ -11,6 +11,7 @@ from __future__ import annotations
 import csv
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from itertools import islice
 from pathlib import Path
 from typing import Any, NamedTuple
 from zipfile import BadZipFile
@@ -18,10 +19,12 @@ from zipfile import BadZipFile
 import numpy as np
 from numpy.typing import NDArray
 
+from ddp_ppo.actions.action import Action
 from ddp_ppo.config.settings import ConfigError
-from ddp_ppo.protocols import BatchEnv, Column, EnvSpec, FloatArray
+from ddp_ppo.protocols import BatchEnv, Column, EnvSpec, FloatArray, Policy
 from ddp_ppo.runs.checkpoint import write_atomically
-from ddp_ppo.sampling.episodes import ENDLESS_STEPS, EVAL_BLOCK, ActingPolicy
+from ddp_ppo.sampling.drive import Player, drive
+from ddp_ppo.sampling.episodes import ENDLESS_STEPS, EVAL_BLOCK, padded_block
 
 _ARRAYS = ("obs", "act", "policy_act", "reward")
 
@@ -75,9 +78,26 @@ class _Step(NamedTuple):
     terms: dict[str, NDArray[np.float64]]
 
 
+class _Replay:
+    """A policy's choices, or given actions in their place; keeps both, in the environment's own values."""
+
+    def __init__(self, player: Player, action: Action, actions: NDArray[Any] | None) -> None:
+        self._player, self._action = player, action
+        self._actions = None if actions is None else iter(actions)
+        self.wanted = self.given = np.zeros(0)
+        self.after = player.after
+
+    def choose(self, obs: FloatArray) -> NDArray[Any]:
+        """See `Chooser`."""
+        self.wanted = self.given = self._action.to_own(self._player.choose(obs))
+        if self._actions is not None:
+            self.given = np.repeat(next(self._actions)[None], EVAL_BLOCK, axis=0)
+        return self._action.from_own(self.given)
+
+
 def record_block(
     env: BatchEnv,
-    policy: ActingPolicy,
+    policy: Policy,
     seeds: Sequence[int],
     *,
     num_steps: int = ENDLESS_STEPS,
@@ -91,23 +111,21 @@ def record_block(
         actions: [T, A] or [T] to replay, at least one, as `Trajectory.act`; the policy only says what it would have
             done instead.
     """
-    start = env.spec.action_start
-    obs = env.reset([*seeds, *[seeds[-1]] * (EVAL_BLOCK - len(seeds))])
+    obs = env.reset(padded_block(seeds))
     limit = min(
         num_steps, env.spec.max_episode_steps or ENDLESS_STEPS, ENDLESS_STEPS if actions is None else len(actions)
     )
+    chooser = _Replay(Player(policy, EVAL_BLOCK), env.spec.action, actions)
     all_obs, steps, ends = [obs.copy()], list[_Step](), dict[int, tuple[int, str]]()
-    while len(steps) < limit and not ends.keys() >= set(range(len(seeds))):
-        wanted = policy.mode(obs) - -start  # a sum with 0 would make 0.0 of -0.0
-        given = wanted if actions is None else np.repeat(actions[len(steps), None], EVAL_BLOCK, axis=0)
-        result = env.step(given - start)
+    for transition in islice(drive(env, chooser, obs), limit):
+        result = transition.step
         terms = {name: values.copy() for name, values in env.reward_terms().items()}
-        steps.append(_Step(given, wanted, result.reward.copy(), terms))
-        ended = result.terminated | result.truncated
-        for i in np.flatnonzero(ended).tolist():
+        steps.append(_Step(chooser.given, chooser.wanted, result.reward.copy(), terms))
+        for i in np.flatnonzero(transition.ended).tolist():
             ends.setdefault(i, (len(steps), "terminated" if result.terminated[i] else "truncated"))
-        all_obs.append(np.where(ended[:, None], result.final_obs, result.obs))
-        obs = result.obs
+        all_obs.append(transition.reached)
+        if ends.keys() >= set(range(len(seeds))):
+            break
     recorded = []
     for i, seed in enumerate(seeds):
         length, end = ends.get(i, (len(steps), "cut"))
@@ -158,7 +176,7 @@ def read_actions(path: Path, env: EnvSpec) -> Given:
         raise ConfigError(
             f"--actions: {path}: it was recorded in another environment: {env_id}, not {env.env_id}; {hint}"
         )
-    act, notes = _fitted(content["act"], env, path)
+    act, notes = _fitted(content["act"], env.action, path)
     if not content.keys() >= {"env_id", "seed", "end", "terms", "term_names", *_ARRAYS}:
         return Given(act, None, notes)
     if content["obs"].shape != (len(act) + 1, env.obs_size) or content["reward"].shape != (len(act),):
@@ -202,32 +220,12 @@ def _is_number(text: str) -> bool:
     return True
 
 
-def _fitted(act: NDArray[Any], env: EnvSpec, path: Path) -> tuple[NDArray[Any], tuple[str, ...]]:
+def _fitted(act: NDArray[Any], action: Action, path: Path) -> tuple[NDArray[Any], tuple[str, ...]]:
     """The actions as the environment takes them, and what had to be changed."""
-    width = 1 if env.action_kind == "discrete" else env.action_size
-    if act.ndim not in (1, 2) or act.size == 0 or act.size != len(act) * width or not np.isfinite(act).all():
-        raise ConfigError(f"--actions: {path}: needs {width} finite number(s) for each step, has shape {act.shape}")
-    if env.action_kind == "box":
-        low, high = (np.array(bound, np.float32) for bound in (env.action_low, env.action_high))
-        wanted = act.reshape(-1, width).astype(np.float32)
-        given = np.clip(wanted, low, high)
-        return given, _clipping(wanted, given)
-    choices = act.reshape(-1).astype(np.int64)
-    first, last = env.action_start, env.action_start + env.action_size - 1
-    if (choices != act.reshape(-1)).any() or choices.min() < first or choices.max() > last:
-        raise ConfigError(f"--actions: {path}: choices are whole numbers from {first} to {last}")
-    return choices, ()
-
-
-def _clipping(wanted: FloatArray, given: FloatArray) -> tuple[str, ...]:
-    """A line where actions [T, A] were outside the limits."""
-    clipped = np.argwhere(wanted != given)
-    if not len(clipped):
-        return ()
-    step, column = clipped[0].tolist()
-    first = f"action[{column}] of step {step + 1}, {wanted[step, column]:g}, became {given[step, column]:g}"
-    num_steps = len(np.unique(clipped[:, 0]))
-    return (f"actions of {num_steps} of {len(given)} steps are outside the limits and were clipped: {first}",)
+    try:
+        return action.read(act)
+    except ValueError as error:
+        raise ConfigError(f"--actions: {path}: {error}") from None
 
 
 class Deviation(NamedTuple):

@@ -1,4 +1,4 @@
-"""Policies as files that act elsewhere, and how near they are to the policy in training.
+"""Trained policies as files for other programs, and how closely these files match the policy.
 
-Imports runs, policies and envs. Begin reading at `export.py`.
+Imports runs, sampling, policies and envs. Start with `export.py`.
 """

@@ -32,9 +32,10 @@ from ddp_ppo.export.parity import (
     Act,
     Acted,
     Parity,
-    actor_act,
+    beginning,
     measure,
     observations,
+    policy_act,
     torch_act,
 )
 from ddp_ppo.policies.normalizer import Normalizer
@@ -91,6 +92,8 @@ def export(place: str | Path, folder: str | Path | None = None) -> Exported:
     if not has_extra():
         raise ConfigError("export needs onnx and onnxruntime: pip install 'ddp-ppo[export]'")
     model = load_model(place)
+    if ":" in (custom := model.info.get("policy_backend", "")):
+        raise ConfigError(f"export: {model.path} acts by the custom {custom}; only MLPs and convolutions are exported")
     target = model.path.with_name(f"{model.path.stem}_export") if folder is None else Path(folder)
     try:
         target.mkdir(parents=True, exist_ok=True)
@@ -105,7 +108,7 @@ def export_model(model: Model, folder: Path) -> Exported:
     with chdir("."):  # an environment may go to another folder
         obs = observations(model)
     write_onnx(model, folder, interface)
-    acts = {"training's actors": actor_act(model), "policy.onnx": onnx_act(model, folder)}
+    acts = {"training's actors": policy_act(model), "policy.onnx": onnx_act(model, folder)}
     if model.network.is_mlp:
         write_numpy(model, folder, obs)
         acts["run_policy.py"] = runner_act(model, folder)
@@ -119,7 +122,8 @@ def export_model(model: Model, folder: Path) -> Exported:
 def write_numpy(model: Model, folder: Path, obs: FloatArray) -> None:
     """Writes policy.npz and run_policy.py; of obs [N, D] the first and the last ones are stored to check with."""
     checked = np.concatenate([obs[:_NUM_CHECKED], obs[-_NUM_CHECKED:]])
-    arrays = {**_constants(model), "check_obs": checked, "check_output": torch_act(model)(checked).output}
+    expected = torch_act(model)(checked, beginning(model, len(checked))).output
+    arrays = {**_constants(model), "check_obs": checked, "check_output": expected}
     write_atomically(folder / "policy.npz", lambda file: np.savez(file, allow_pickle=False, **arrays))
     source = Path(run_policy.__file__).read_bytes()
     write_atomically(folder / "run_policy.py", lambda file: file.write(source))
@@ -131,24 +135,21 @@ def _constants(model: Model) -> dict[str, NDArray[Any]]:
     normalizer = Normalizer(network.obs_size, scale=network.obs_scale)
     normalizer.load(model.obs_rms_state)
     blocks = [layer.view(model.parameters) for layer in network.trunk("actor")]
-    if env.action_kind == "discrete":
-        decision = {"action_start": np.array(env.action_start, np.int64)}
-    else:
-        decision = {name: np.array(getattr(env, name), np.float32) for name in ("action_low", "action_high")}
     return {
         "activation": np.array(network.activation),
+        "action_kind": np.array(env.action_kind),
         "mean": normalizer.mean,
         "inv_std": normalizer.inv_std,
         "clip": np.array(normalizer.clip, np.float32),
         **{f"weight{index}": block[:-1] for index, block in enumerate(blocks)},
         **{f"bias{index}": block[-1] for index, block in enumerate(blocks)},
-        **decision,
+        **env.action.constants(),
     }
 
 
 def write_onnx(model: Model, folder: Path, interface: Interface) -> None:
     """Writes policy.onnx: see onnx_graph."""
-    constants = {name: array for name, array in _constants(model).items() if name != "activation"}
+    constants = {name: array for name, array in _constants(model).items() if array.dtype.kind != "U"}
     content = onnx_graph(model, constants, interface, NOTE)
     write_atomically(folder / "policy.onnx", lambda file: file.write(content))
 
@@ -161,9 +162,9 @@ def onnx_act(model: Model, folder: Path) -> Act:
     options.intra_op_num_threads = 1
     session = onnxruntime.InferenceSession(folder / "policy.onnx", options, providers=["CPUExecutionProvider"])
 
-    def act(obs: FloatArray) -> Acted:
+    def act(obs: FloatArray, state: FloatArray) -> Acted:
         action, output = session.run(["action", "output"], {"obs": obs})
-        return Acted(output, action - model.env.action_start)
+        return Acted(output, model.env.action.from_own(action))
 
     return act
 
@@ -173,18 +174,17 @@ def runner_act(model: Model, folder: Path) -> Act:
     runner = ModuleType("exported_run_policy")
     exec(compile((folder / "run_policy.py").read_text(), folder / "run_policy.py", "exec"), vars(runner))
     policy = runner.Policy(folder / "policy.npz")
-    return lambda obs: Acted(policy.output(obs), policy(obs) - model.env.action_start)
+    return lambda obs, state: Acted(policy.output(obs), model.env.action.from_own(policy(obs)))
 
 
 def describe(model: Model, interface: Interface, folder: Path, parities: list[Parity]) -> dict[str, Any]:
     """The content of policy.json."""
-    env, state, is_discrete = model.env, model.obs_rms_state, model.env.action_kind == "discrete"
+    env, state, head = model.env, model.obs_rms_state, model.env.action.head
     obs = [column._asdict() for column in interface.obs]
     if state is not None:
         for entry, mean, var in zip(obs, state["mean"], state["var"], strict=True):
             entry |= {"mean": float(mean), "std": math.sqrt(var)}
-    choices = range(env.action_start, env.action_start + env.action_size)
-    values = [{"value": value} for value in choices] if is_discrete else _limits(env.action_low, env.action_high)
+    values = env.action.document()
     for value, box in zip(values, interface.choices, strict=False):
         value["box"] = [*box]
     action = [column._asdict() | value for column, value in zip(interface.action, values, strict=True)]
@@ -200,9 +200,9 @@ def describe(model: Model, interface: Interface, folder: Path, parities: list[Pa
         "obs": {"dtype": "float32", "shape": ["N", env.obs_size], "columns": obs},
         "action": {
             "kind": env.action_kind,
-            "dtype": "int64" if is_discrete else "float32",
-            "shape": ["N"] if is_discrete else ["N", env.action_size],
-            "choices" if is_discrete else "columns": action,
+            "dtype": head.act_dtype,
+            "shape": ["N", *head.act_shape],
+            "choices" if env.action.has_alternatives else "columns": action,
         },
         "dt_seconds": interface.dt_seconds,
         "frame_skip": interface.frame_skip,
@@ -219,10 +219,6 @@ def describe(model: Model, interface: Interface, folder: Path, parities: list[Pa
         },
         "versions": versions("onnx", "onnxruntime"),
     }
-
-
-def _limits(low: tuple[float, ...], high: tuple[float, ...]) -> list[dict[str, Any]]:
-    return [{"low": a, "high": b} for a, b in zip(low, high, strict=True)]
 
 
 def _finite(value: Any) -> Any:

@@ -11,13 +11,13 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from ddp_ppo.actions.action import Node
 from ddp_ppo.envs.columns import Interface
 from ddp_ppo.policies.network import CONV_PADDING, CONV_SIZE, CONV_STRIDE, NetworkSpec, is_channels_first
 from ddp_ppo.runs.model import Model
 
 _OPSET, _IR_VERSION = 17, 8  # of 2022, so that older runtimes read it; nothing newer is needed
 _ACTIVATIONS = {"tanh": "Tanh", "relu": "Relu", "elu": "Elu"}
-_Node = tuple[str, list[str], str, dict[str, Any]]  # operator, inputs, output, attributes
 
 
 def onnx_graph(model: Model, constants: dict[str, NDArray[Any]], interface: Interface, note: str) -> bytes:
@@ -31,14 +31,14 @@ def onnx_graph(model: Model, constants: dict[str, NDArray[Any]], interface: Inte
     from onnx import TensorProto, helper, numpy_helper
 
     constants = constants | {"lowest": -constants["clip"]} | _kernels(model.network, constants)
-    size, is_discrete = model.network.action_size, model.env.action_kind == "discrete"
-    action = (TensorProto.INT64, ["N"]) if is_discrete else (TensorProto.FLOAT, ["N", size])
+    size, head = model.network.action_size, model.env.action.head
+    dtype = helper.np_dtype_to_tensor_dtype(np.dtype(head.act_dtype))
     graph = helper.make_graph(
         [helper.make_node(kind, inputs, [output], **options) for kind, inputs, output, options in _nodes(model)],
         "policy",
         [helper.make_tensor_value_info("obs", TensorProto.FLOAT, ["N", model.network.obs_size])],
         [
-            helper.make_tensor_value_info("action", *action),
+            helper.make_tensor_value_info("action", dtype, ["N", *head.act_shape]),
             helper.make_tensor_value_info("output", TensorProto.FLOAT, ["N", size]),
         ],
         [numpy_helper.from_array(np.ascontiguousarray(array), name) for name, array in constants.items()],
@@ -66,12 +66,12 @@ def _kernels(network: NetworkSpec, constants: dict[str, NDArray[Any]]) -> dict[s
     return {**kernels, "image": np.array([-1, *network.image], np.int64)}
 
 
-def _nodes(model: Model) -> list[_Node]:
+def _nodes(model: Model) -> list[Node]:
     """The graph in the order of computation."""
     network = model.network
     first = len(network.conv_channels)
     last = first + len(network.hidden_sizes)
-    nodes: list[_Node] = [
+    nodes: list[Node] = [
         ("Sub", ["obs", "mean"], "centred", {}),
         ("Mul", ["centred", "inv_std"], "scaled", {}),
         ("Clip", ["scaled", "lowest", "clip"], "hidden0" if network.is_mlp else "seen", {}),
@@ -81,21 +81,15 @@ def _nodes(model: Model) -> list[_Node]:
         nodes.append(("Gemm", [f"hidden{index}", f"weight{index}", f"bias{index}"], f"sum{index}", {}))
         nodes.append((_ACTIVATIONS[network.activation], [f"sum{index}"], f"hidden{index + 1}", {}))
     nodes.append(("Gemm", [f"hidden{last}", f"weight{last}", f"bias{last}"], "output", {}))
-    if model.env.action_kind == "discrete":
-        nodes.append(("ArgMax", ["output"], "choice", {"axis": -1, "keepdims": 0}))
-        nodes.append(("Add", ["choice", "action_start"], "action", {}))
-    else:
-        nodes.append(("Max", ["output", "action_low"], "raised", {}))
-        nodes.append(("Min", ["raised", "action_high"], "action", {}))
-    return nodes
+    return [*nodes, *model.env.action.onnx_nodes()]
 
 
-def _image_nodes(network: NetworkSpec) -> list[_Node]:
+def _image_nodes(network: NetworkSpec) -> list[Node]:
     """From normalised observations to what the first dense layer reads; nothing for an MLP."""
     if network.is_mlp:
         return []
     order = [0, 1, 2, 3] if is_channels_first(network.image) else [0, 3, 1, 2]
-    nodes: list[_Node] = [
+    nodes: list[Node] = [
         ("Reshape", ["seen", "image"], "picture", {}),
         ("Transpose", ["picture"], "image0", {"perm": order}),
     ]

@@ -8,24 +8,24 @@ Shapes: N observations, D observation size, A action size.
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable
 from contextlib import closing
 from functools import cache
+from itertools import islice
 from typing import Any, NamedTuple
 
 import numpy as np
 import torch
 from numpy.typing import NDArray
 
+from ddp_ppo.actions.action import Action
 from ddp_ppo.envs.build import make_batch_env
 from ddp_ppo.errors import EnvError
-from ddp_ppo.maths.distributions import prepare_action
 from ddp_ppo.maths.seeding import Purpose, integer_seed, stream
-from ddp_ppo.policies.numpy_policy import NumpyPolicy
-from ddp_ppo.policies.torch_policy import ActorCritic, TorchPolicy
-from ddp_ppo.protocols import FloatArray
+from ddp_ppo.policies.torch_policy import ActorCritic
+from ddp_ppo.protocols import BoolArray, FloatArray, Policy
 from ddp_ppo.runs.model import Model, acting_policy
+from ddp_ppo.sampling.drive import Player, drive
 from ddp_ppo.sampling.episodes import ENDLESS_STEPS
 
 TOLERANCE = 1e-5
@@ -42,7 +42,8 @@ class Acted(NamedTuple):
     action: NDArray[Any]  # [N, A] within the bounds, or [N] choices from 0
 
 
-Act = Callable[[FloatArray], Acted]
+# From raw observations [N, D] and the policy's state [N, S], which is updated in place; S is 0 for feed-forward ones.
+Act = Callable[[FloatArray, FloatArray], Acted]
 
 
 class Parity(NamedTuple):
@@ -69,28 +70,36 @@ class Parity(NamedTuple):
 
 def measure(model: Model, candidates: dict[str, Act], obs: FloatArray) -> list[Parity]:
     """Compares each candidate with the policy, on obs [N, D] and in an episode of its own, all with the same seed."""
-    reference = torch_act(model)
-    expected = reference(obs)
+    reference, action = reference_act(model), model.env.action
+    expected = reference(obs, beginning(model, len(obs)))
     return [
-        Parity(name, largest_error(act(obs), expected), *_drive(model, act, reference))
+        Parity(
+            name,
+            largest_error(act(obs, beginning(model, len(obs))), expected, action),
+            *_episode(model, _Compared(act, reference, model)),
+        )
         for name, act in candidates.items()
     ]
 
 
-def largest_error(got: Acted, expected: Acted) -> float:
+def beginning(model: Model, num_rows: int) -> FloatArray:
+    """The policy's state [N, S] at the beginning of episodes."""
+    return np.zeros((num_rows, acting_policy(model, 1).state_size), np.float32)
+
+
+def reference_act(model: Model) -> Act:
+    """What everything is compared with: the policy in torch, or a custom policy's own class."""
+    return policy_act(model) if ":" in model.info.get("policy_backend", "") else torch_act(model)
+
+
+def largest_error(got: Acted, expected: Acted, action: Action) -> float:
     """The largest difference of outputs and actions, as a part of the row's largest output; below 1 that counts as 1.
 
-    A choice differs by as much as the reference prefers its own.
+    How far two actions are apart, the action space says: a choice by as much as the reference prefers its own.
     """
     scale = np.maximum(np.abs(expected.output).max(axis=-1, keepdims=True), 1.0)
     difference = np.abs(got.output - expected.output)
-    if expected.action.ndim == expected.output.ndim:
-        difference = np.maximum(difference, np.abs(got.action - expected.action))
-    elif not np.isin(got.action, range(expected.output.shape[-1])).all():
-        return math.inf
-    else:
-        own, other = (np.take_along_axis(expected.output, each.action[:, None], -1) for each in (expected, got))
-        difference = np.maximum(difference, own - other)
+    difference = np.maximum(difference, action.disagreement(got.action, expected.action, expected.output))
     return float((difference / scale).max())
 
 
@@ -99,7 +108,7 @@ def torch_act(model: Model) -> Act:
     policy = ActorCritic(model.network, torch.from_numpy(model.parameters.copy())).eval()
     policy.load_obs_rms_state(model.obs_rms_state)
 
-    def act(obs: FloatArray) -> Acted:
+    def act(obs: FloatArray, state: FloatArray) -> Acted:
         with torch.inference_mode():
             output = policy.actor(policy.normalize(torch.from_numpy(obs))).numpy()
         return Acted(output, decide(model, output))
@@ -107,28 +116,28 @@ def torch_act(model: Model) -> Act:
     return act
 
 
-def actor_act(model: Model) -> Act:
+def policy_act(model: Model) -> Act:
     """The policy as the actors of a training run it."""
 
     @cache
-    def policy_for(num_rows: int) -> NumpyPolicy | TorchPolicy:
+    def policy_for(num_rows: int) -> Policy:
         policy = acting_policy(model, num_rows)
         policy.begin(np.random.default_rng(0))  # its noise changes the samples, which nobody reads, not the outputs
         return policy
 
-    def act(obs: FloatArray) -> Acted:
+    def act(obs: FloatArray, state: FloatArray) -> Acted:
         policy = policy_for(len(obs))
-        policy.act(0, obs, np.empty_like(policy.mode(obs)))
-        return Acted(policy.outputs[0].copy(), policy.mode(obs).copy())
+        samples = np.empty((len(obs), *policy.head.act_shape), policy.head.act_dtype)
+        policy.act(0, obs, samples, state.copy())
+        return Acted(policy.outputs[0].copy(), policy.mode(obs, state).copy())
 
     return act
 
 
 def decide(model: Model, output: FloatArray) -> NDArray[Any]:
     """The deterministic action of means or logits [N, A]."""
-    if model.env.action_kind == "discrete":
-        return np.asarray(output.argmax(axis=-1))
-    return prepare_action(output, model.env.action_low, model.env.action_high)[1]
+    action = model.env.action
+    return action.to_env(action.head.mode(output))
 
 
 def observations(model: Model) -> FloatArray:
@@ -154,33 +163,44 @@ def observations(model: Model) -> FloatArray:
 
 def _real_observations(model: Model) -> FloatArray:
     num_steps, seed = NUM_REAL // _ENVS, _seed(model)
-    policy = acting_policy(model, _ENVS, num_steps)
-    policy.begin(stream(seed, Purpose.EVALUATION))
-    collected = np.empty((num_steps, _ENVS, model.network.obs_size), np.float32)
+    player = Player(acting_policy(model, _ENVS), _ENVS, stream(seed, Purpose.EVALUATION))
     with closing(make_batch_env(num_envs=_ENVS, **model.env_arguments)) as env:
         obs = env.reset([integer_seed(seed, Purpose.EVALUATION, index) for index in range(_ENVS)])
-        act = np.empty_like(policy.mode(obs))
-        for step in range(num_steps):
-            collected[step] = obs
-            obs = env.step(policy.act(step, collected[step], act)).obs
-    return collected.reshape(NUM_REAL, -1)
+        collected = [obs.copy()]
+        collected += [one.step.obs.copy() for one in islice(drive(env, player, obs), num_steps - 1)]
+    return np.concatenate(collected)
 
 
-def _drive(model: Model, act: Act, reference: Act) -> tuple[float, float, int]:
-    """One episode steered by act: its largest error against the reference on the same observations, return, length."""
-    errors: list[float] = []
+class _Compared:
+    """Steers an episode by one act and compares each of its answers with the reference's on the same observation."""
+
+    def __init__(self, act: Act, reference: Act, model: Model) -> None:
+        self._act, self._reference, self._action = act, reference, model.env.action
+        self._state, self._reference_state = beginning(model, 1), beginning(model, 1)
+        self.errors: list[float] = []
+
+    def choose(self, obs: FloatArray) -> NDArray[Any]:
+        """See `Chooser`."""
+        acted = self._act(obs.copy(), self._state)
+        expected = self._reference(obs.copy(), self._reference_state)
+        self.errors.append(largest_error(acted, expected, self._action))
+        return acted.action
+
+    def after(self, ended: BoolArray) -> None:
+        """See `Chooser`."""
+        self._state[ended] = self._reference_state[ended] = 0.0
+
+
+def _episode(model: Model, compared: _Compared) -> tuple[float, float, int]:
+    """One episode: its largest error, return and length."""
     episode_return = 0.0
     with closing(make_batch_env(num_envs=1, **model.env_arguments)) as env:
         obs = env.reset([integer_seed(_seed(model), Purpose.EVALUATION, 0)])
-        for _ in range(env.spec.max_episode_steps or ENDLESS_STEPS):
-            acted = act(obs.copy())
-            errors.append(largest_error(acted, reference(obs.copy())))
-            result = env.step(acted.action)
-            episode_return += float(result.reward[0])
-            if result.terminated[0] or result.truncated[0]:
+        for one in islice(drive(env, compared, obs), env.spec.max_episode_steps or ENDLESS_STEPS):
+            episode_return += float(one.step.reward[0])
+            if one.ended[0]:
                 break
-            obs = result.obs
-    return float(np.max(errors)), episode_return, len(errors)
+    return float(np.max(compared.errors)), episode_return, len(compared.errors)
 
 
 def _seed(model: Model) -> int:

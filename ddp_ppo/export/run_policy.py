@@ -24,6 +24,11 @@ ACTIVATIONS: dict[str, Any] = {
     "relu": lambda x: np.maximum(x, 0.0),
     "elu": lambda x: np.maximum(x, 0.0) + np.expm1(np.minimum(x, 0.0)),
 }
+# How outputs become the environment's actions, by the kind of the action space.
+DECISIONS: dict[str, Any] = {
+    "box": lambda output, arrays: np.clip(output, arrays["action_low"], arrays["action_high"]),
+    "discrete": lambda output, arrays: output.argmax(-1) + arrays["action_start"],
+}
 
 
 class Policy:
@@ -54,9 +59,7 @@ class Policy:
 
     def decide(self, output: Any) -> Any:
         """The action for the environment."""
-        if "action_start" in self.arrays:
-            return output.argmax(-1) + self.arrays["action_start"]
-        return np.clip(output, self.arrays["action_low"], self.arrays["action_high"])
+        return DECISIONS[str(self.arrays["action_kind"])](output, self.arrays)
 
     def error(self) -> float:
         """The largest difference from training's outputs on the stored observations, as a part of the largest output.

@@ -1,4 +1,4 @@
-"""Learning algorithms: the seam in `interface.py`, their table in `registry.py`, a folder for each.
+"""Learning algorithms: the interface in `interface.py`, the table in `registry.py`, one folder per algorithm.
 
-Imports sampling, policies, distributed and runs. Begin reading at `interface.py`.
+Imports sampling, policies, distributed and runs. Start with `interface.py`.
 """

@@ -20,6 +20,7 @@ from ddp_ppo.learners import starting_point
 from ddp_ppo.learners.starting_point import StartingPoint
 from ddp_ppo.policies.network import NetworkSpec
 from ddp_ppo.protocols import Arrays, EnvSpec, FloatArray, Shapes
+from ddp_ppo.runs.metric_table import Metric
 from ddp_ppo.sampling.actor import AssistantFactory
 from ddp_ppo.sampling.actor_pool import ActorPool
 from ddp_ppo.sampling.rollout import Annotate, Field, Rollout
@@ -165,11 +166,12 @@ class LearnerKind:
 
     Attributes:
         name: what the setting `learner` and the section of its settings are called.
-        settings: the data class of its settings.
+        settings: the frozen data class of its settings, declared with `config.setting.setting`.
         network: what actors act with.
         rollout_fields: what a rollout holds.
         annotate: completes a rollout in the actor that has sampled it.
         make: the learner of this process.
+        metrics: rows of the table of metrics for what its train_step measures.
         trained: the name of all parameters that are trained, in a learner's state dict.
         require: raises ConfigError where it cannot learn this task, or not with these settings.
         num_parameters: how many are trained.
@@ -190,6 +192,7 @@ class LearnerKind:
     rollout_fields: Callable[[NetworkSpec], tuple[Field, ...]]
     annotate: Annotate
     make: Callable[[LearnerJob, Workplace], Learner]
+    metrics: tuple[Metric, ...] = ()
     trained: str = "parameters"
     require: Requirement = _require_nothing
     num_parameters: Callable[[Config, NetworkSpec], int] = lambda config, network: network.num_parameters

@@ -70,7 +70,8 @@ def _shapes(network: NetworkSpec) -> dict[str, str]:
     """What can be kept, by name, with what must be the same for that."""
     shapes = {layer.name: f"{layer.inputs} -> {layer.outputs}" for layer in network.layers}
     shapes[network.trunk("actor")[-1].name] += f" {network.head}"
-    log_std = {"log_std": f"{network.action_size} actions"} if network.head == "gaussian" else {}
+    size = network.distribution.num_log_std
+    log_std = {"log_std": f"{size} actions"} if size else {}
     return {**shapes, **log_std, _STATISTICS: f"{network.obs_size} columns"}
 
 

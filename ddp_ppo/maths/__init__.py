@@ -1,4 +1,4 @@
 """Pure functions: advantages, moments, distributions, statistics of returns, random streams.
 
-Imports nothing of the package; torch-free. Begin reading at `gae.py`.
+Imports nothing else from the package; torch-free. Start with `gae.py`.
 """

@@ -1,7 +1,8 @@
 """Action distributions: a diagonal Gaussian with a state-independent log_std, and a categorical.
 
-The Gaussian's formulas are written with what NumPy arrays and torch tensors share, so actor and learner use the same
-ones. Torch-free. Shapes: [..., A] parameters and actions, [...] log-probabilities and entropies.
+They take NumPy arrays and torch tensors alike, so actor and learner use the same formulas. Torch-free.
+
+Shapes: [..., A] parameters and actions, [...] log-probabilities and entropies.
 """
 
 from __future__ import annotations
@@ -46,12 +47,26 @@ def gaussian_entropy(log_std: Any) -> Any:
     return log_std.sum() + log_std.shape[-1] * (0.5 + _HALF_LOG_2PI)
 
 
-def log_softmax(logits: NDArray[Any]) -> NDArray[Any]:
-    """Log-probabilities [..., A] of a categorical with these logits (NumPy)."""
+def exp(x: Any) -> Any:
+    """e to the power of each element."""
+    return np.exp(x) if isinstance(x, np.ndarray) else x.exp()
+
+
+def log_softmax(logits: Any) -> Any:
+    """Log-probabilities [..., A] of a categorical with these logits."""
+    if not isinstance(logits, np.ndarray):
+        return logits.log_softmax(-1)
     shifted = logits - logits.max(axis=-1, keepdims=True)
     return np.asarray(shifted - np.log(np.exp(shifted).sum(axis=-1, keepdims=True)))
 
 
-def categorical_logp(act: NDArray[np.int64], logits: NDArray[Any]) -> NDArray[Any]:
-    """log-probability [...] of the choices act [...] (NumPy)."""
-    return np.take_along_axis(log_softmax(logits), act[..., None], axis=-1)[..., 0]
+def taken(values: Any, act: Any) -> Any:
+    """The values [...] of the choices act [...] among those of all choices [..., A]."""
+    if isinstance(values, np.ndarray):
+        return np.take_along_axis(values, act.astype(np.int64, copy=False)[..., None], axis=-1)[..., 0]
+    return values.gather(-1, act.unsqueeze(-1)).squeeze(-1)
+
+
+def categorical_logp(act: Any, logits: Any) -> Any:
+    """log-probability [...] of the choices act [...]."""
+    return taken(log_softmax(logits), act)

@@ -6,14 +6,18 @@ A state is {"mean": float64 [D], "var": float64 [D] (population), "count": float
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, TypedDict
 
 import numpy as np
 from numpy.typing import NDArray
 
-from ddp_ppo.protocols import RmsState
 
-__all__ = ["RmsState", "compute_batch_moments", "empty_rms_state", "merge_rms_states"]
+class RmsState(TypedDict):
+    """Moments of `count` samples."""
+
+    mean: NDArray[np.float64]
+    var: NDArray[np.float64]
+    count: float
 
 
 def empty_rms_state(size: int) -> RmsState:

@@ -1,4 +1,4 @@
-"""Policies: their parameters as one flat vector, the normaliser, the network in NumPy and in torch.
+"""Policies: the parameters as one flat vector, the observation normaliser, the network in NumPy and in torch.
 
-Imports maths and protocols. Begin reading at `network.py`, then `torch_policy.py`, which is the definition.
+Imports maths. Start with `network.py`, then `torch_policy.py`, which is the reference.
 """

@@ -20,12 +20,17 @@ from typing import Any, Literal, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from ddp_ppo.actions.action import Head
+from ddp_ppo.actions.kinds import HEADS
 from ddp_ppo.errors import EnvError
 from ddp_ppo.maths.distributions import LOG_STD_MAX, LOG_STD_MIN
+from ddp_ppo.observations.layout import View, view_size
 from ddp_ppo.protocols import EnvSpec, FloatArray
 
 CONV_SIZE, CONV_STRIDE, CONV_PADDING = 3, 2, 1  # of every convolution: no pixel is left out, sides are halved
-Head = Literal["gaussian", "categorical"]
+
+Trunk = Literal["actor", "critic"]
+TRUNKS: tuple[Trunk, ...] = ("actor", "critic")
 
 
 class Layer(NamedTuple):
@@ -54,36 +59,45 @@ class NetworkSpec:
 
     Attributes:
         obs_size: D.
-        head: "gaussian" (the actor's output is the mean, log_std is a parameter) or "categorical" (logits).
-        action_size: A.
+        head: a distribution of `actions.kinds`: "gaussian" (the actor's output is the mean, log_std is a parameter) or
+            "categorical" (logits).
+        action_size: A, the actor's outputs.
         hidden_sizes: units of each hidden layer; empty for a linear policy.
         activation: "tanh", "relu" or "elu".
         conv_channels: outputs of each convolution in front of the hidden layers; empty for an MLP.
         image: shape of an observation, as in `EnvSpec`; empty for an MLP.
         obs_scale: what raw observations are multiplied with where no statistics normalise them.
+        actor_view, critic_view: the columns of an observation that a trunk reads; empty for all.
     """
 
     obs_size: int
-    head: Head
+    head: str
     action_size: int
     hidden_sizes: tuple[int, ...]
     activation: str
     conv_channels: tuple[int, ...] = ()
     image: tuple[int, ...] = ()
     obs_scale: float = 1.0
+    actor_view: View = ()
+    critic_view: View = ()
 
     @staticmethod
     def for_env(
         env: EnvSpec, hidden_sizes: tuple[int, ...], activation: str, conv_channels: tuple[int, ...] = ()
     ) -> NetworkSpec:
         """The network that acts in this environment; EnvError where there is no image for its convolutions."""
-        head: Head = "gaussian" if env.action_kind == "box" else "categorical"
-        mlp = NetworkSpec(env.obs_size, head, env.action_size, tuple(hidden_sizes), activation)
+        head = env.action.head
+        mlp = NetworkSpec(env.obs_size, head.name, head.num_outputs, tuple(hidden_sizes), activation)
         if not conv_channels:
             return mlp
         if not env.image:
             raise EnvError(f"conv_channels: {env.env_id} observes no image, a Box [H, W, C] or [C, H, W]")
         return replace(mlp, conv_channels=tuple(conv_channels), image=env.image, obs_scale=env.obs_scale)
+
+    @property
+    def distribution(self) -> Head:
+        """What the actor's outputs stand for."""
+        return HEADS[self.head](self.action_size)
 
     @property
     def is_mlp(self) -> bool:
@@ -108,27 +122,32 @@ class NetworkSpec:
         actor = self._trunk_layers("actor", self.action_size, 0)
         return actor + self._trunk_layers("critic", 1, self.log_std_slice.stop)
 
-    def _trunk_layers(self, name: str, outputs: int, start: int) -> tuple[Layer, ...]:
+    def view(self, name: Trunk) -> View:
+        """The columns that a trunk reads; empty for all."""
+        return self.actor_view if name == "actor" else self.critic_view
+
+    def _trunk_layers(self, name: Trunk, outputs: int, start: int) -> tuple[Layer, ...]:
         layers: list[Layer] = []
         convolutions = [(before[0] * CONV_SIZE**2, after[0]) for before, after in pairwise(self.conv_shapes)]
-        first = self.obs_size if self.is_mlp else math.prod(self.conv_shapes[-1])
+        seen = view_size(self.view(name), self.obs_size)
+        first = seen if self.is_mlp else math.prod(self.conv_shapes[-1])
         for depth, shape in enumerate((*convolutions, *pairwise((first, *self.hidden_sizes, outputs)))):
             layers.append(Layer(f"{name}.{2 * depth}", *shape, start))
             start += layers[-1].size
         return tuple(layers)
 
-    def trunk(self, name: Literal["actor", "critic"]) -> tuple[Layer, ...]:
+    def trunk(self, name: Trunk) -> tuple[Layer, ...]:
         """The layers of one trunk, first to last."""
         return tuple(layer for layer in self.layers if layer.name.startswith(name))
 
     @cached_property
     def log_std_slice(self) -> slice:
-        """Where log_std [A] lies in the flat vector; empty for a categorical head."""
+        """Where log_std lies in the flat vector; empty for a distribution without one."""
         last = self._trunk_layers("actor", self.action_size, 0)[-1]
         start = last.start + last.size
-        return slice(start, start + (self.action_size if self.head == "gaussian" else 0))
+        return slice(start, start + self.distribution.num_log_std)
 
-    def part(self, name: Literal["actor", "critic"]) -> slice:
+    def part(self, name: Trunk) -> slice:
         """Where the actor's parameters, log_std included, or the critic's lie in the flat vector."""
         border = int(self.log_std_slice.stop)
         return slice(0, border) if name == "actor" else slice(border, self.num_parameters)
@@ -180,7 +199,7 @@ def to_named(spec: NetworkSpec, flat: NDArray[Any]) -> dict[str, NDArray[Any]]:
         block = layer.view(flat)
         named[f"{layer.name}.weight"] = np.array(block[:-1].T, order="C")
         named[f"{layer.name}.bias"] = block[-1].copy()
-    if spec.head == "gaussian":
+    if spec.distribution.num_log_std:
         named["log_std"] = flat[spec.log_std_slice].copy()
     return named
 
@@ -204,6 +223,6 @@ def from_named(spec: NetworkSpec, named: Mapping[str, NDArray[Any]]) -> FloatArr
     for layer in spec.layers:
         layer.view(flat)[:-1] = np.asarray(named[f"{layer.name}.weight"]).T
         layer.view(flat)[-1] = named[f"{layer.name}.bias"]
-    if spec.head == "gaussian":
+    if spec.distribution.num_log_std:
         flat[spec.log_std_slice] = named["log_std"]
     return flat

@@ -8,6 +8,7 @@ from __future__ import annotations
 import numpy as np
 
 from ddp_ppo.maths.moments import RmsState
+from ddp_ppo.observations.layout import View, columns_of, view_size
 from ddp_ppo.protocols import FloatArray
 
 OBS_CLIP = 10.0  # normalised observations are held inside +-10 (standard deviations)
@@ -22,8 +23,10 @@ class Normalizer:
     as long to broadcast a small array as to compute with one of the same shape.
     """
 
-    def __init__(self, size: int, num_rows: int = 1, scale: float = 1.0) -> None:
-        self._scale = scale
+    def __init__(self, size: int, num_rows: int = 1, scale: float = 1.0, view: View = ()) -> None:
+        """Normalises the columns of a view of rows [num_rows, D]; `size` is D."""
+        self._scale, self._columns = scale, columns_of(view)
+        size = view_size(view, size)
         self.mean = np.zeros(size, np.float32)
         self.inv_std = np.ones(size, np.float32)
         self.clip = np.inf
@@ -33,15 +36,15 @@ class Normalizer:
 
     def load(self, state: RmsState | None) -> None:
         """Freezes this state until the next call; None is the scale alone."""
-        self.mean[:] = 0.0 if state is None else state["mean"]
-        self.inv_std[:] = self._scale if state is None else 1.0 / np.sqrt(state["var"] + _VARIANCE_FLOOR)
+        self.mean[:] = 0.0 if state is None else state["mean"][self._columns]
+        self.inv_std[:] = self._scale if state is None else 1.0 / np.sqrt(state["var"][self._columns] + _VARIANCE_FLOOR)
         self.clip = np.inf if state is None else OBS_CLIP
         self._mean[:] = self.mean
         self._high[:, :-1] = self.clip / self.inv_std
         self._low[:, :-1] = -self._high[:, :-1]
 
     def centre(self, obs: FloatArray, out: FloatArray) -> None:
-        """Writes obs, normalised but for the factor inv_std, to out [num_rows, D + 1], whose last column stays 1."""
-        np.subtract(obs, self._mean, out[:, :-1])
+        """Writes obs [num_rows, D], normalised but for the factor inv_std, to out, whose last column stays 1."""
+        np.subtract(obs[self._columns], self._mean, out[:, :-1])
         np.maximum(out, self._low, out=out)
         np.minimum(out, self._high, out=out)

@@ -1,7 +1,7 @@
 """The actor-critic in torch: the definition that the NumPy paths are tested against, and what runs on a GPU.
 
-It owns the normaliser, so the learner, the actors, the model file and every command use the same one. All methods take
-any leading dimensions; a feed-forward policy is a sequence policy with sequences of length 1 and an empty state.
+It owns the normaliser, so the learner, the actors, the model file and every command use the same one. All methods of
+`ActorCritic` take any leading dimensions. The policies here are feed-forward: they remember nothing.
 
 Shapes: [..., D] observations, [..., A] Box actions or [...] choices, P parameters.
 """
@@ -15,12 +15,13 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor, nn
 
-from ddp_ppo.maths.distributions import gaussian_entropy, gaussian_logp
 from ddp_ppo.maths.moments import RmsState
+from ddp_ppo.observations.layout import columns_of
 from ddp_ppo.policies.convolution import convolved
-from ddp_ppo.policies.network import NetworkSpec
+from ddp_ppo.policies.feedforward import rollout_values
+from ddp_ppo.policies.network import TRUNKS, NetworkSpec, Trunk
 from ddp_ppo.policies.normalizer import Normalizer
-from ddp_ppo.protocols import EnvSpec, FloatArray
+from ddp_ppo.protocols import NO_STATE, Arrays, EnvSpec, FloatArray
 
 _ACTIVATIONS = {"tanh": torch.tanh, "relu": torch.relu, "elu": nn.functional.elu}
 
@@ -40,6 +41,8 @@ class ActorCritic(nn.Module):
         super().__init__()
         self.network = network
         self.flat = nn.Parameter(parameters)
+        self._distribution = network.distribution
+        self._columns = {name: columns_of(network.view(name)) for name in TRUNKS}
         self.obs_mean: Tensor
         self.obs_inv_std: Tensor
         self.obs_clip: Tensor
@@ -70,29 +73,24 @@ class ActorCritic(nn.Module):
 
     def actor(self, normalized_obs: Tensor) -> Tensor:
         """Means or logits [..., A]."""
-        return self._trunk(self._parts()[0], normalized_obs)
+        return self._trunk("actor", self._parts()[0], normalized_obs)
 
     def critic(self, normalized_obs: Tensor) -> Tensor:
         """Values [...]."""
-        return self._trunk(self._parts()[2], normalized_obs).squeeze(-1)
+        return self._trunk("critic", self._parts()[2], normalized_obs).squeeze(-1)
 
     def logp(self, act: Tensor, output: Tensor) -> Tensor:
         """log-probability [...] of act given the actor's output [..., A]."""
-        if self.network.head == "categorical":
-            return output.log_softmax(-1).gather(-1, act.unsqueeze(-1)).squeeze(-1)
-        log_std = self.flat[self.network.log_std_slice]
-        return gaussian_logp(act, output, log_std, log_std.exp())  # type: ignore[no-any-return]
+        log_std: Tensor = self.flat[self.network.log_std_slice]
+        logp: Tensor = self._distribution.logp(act, output, log_std)
+        return logp
 
     def evaluate(self, normalized_obs: Tensor, act: Tensor) -> Evaluation:
-        """log-probability and entropy of act and the value of the observation, with gradients to `flat`."""
+        """Everything that the loss needs, in one forward pass, for normalised observations and stored samples."""
         actor, log_std, critic = self._parts()
-        output = self._trunk(actor, normalized_obs)
-        value = self._trunk(critic, normalized_obs).squeeze(-1)
-        if self.network.head == "categorical":
-            log_probabilities = output.log_softmax(-1)
-            logp = log_probabilities.gather(-1, act.unsqueeze(-1)).squeeze(-1)
-            return Evaluation(logp, -(log_probabilities.exp() * log_probabilities).sum(-1), value)
-        return Evaluation(gaussian_logp(act, output, log_std, log_std.exp()), gaussian_entropy(log_std), value)
+        output = self._trunk("actor", actor, normalized_obs)
+        value = self._trunk("critic", critic, normalized_obs).squeeze(-1)
+        return Evaluation(*self._distribution.evaluate(act, output, log_std), value)
 
     def _parts(self) -> tuple[list[Tensor], Tensor, list[Tensor]]:
         """The actor's blocks, log_std and the critic's blocks; one split has one gradient, slices have one each."""
@@ -107,7 +105,8 @@ class ActorCritic(nn.Module):
         ]
         return views[0], parts[border], views[1]
 
-    def _trunk(self, blocks: list[Tensor], x: Tensor) -> Tensor:
+    def _trunk(self, name: Trunk, blocks: list[Tensor], normalized_obs: Tensor) -> Tensor:
+        x = normalized_obs[self._columns[name]]
         activation = _ACTIVATIONS[self.network.activation]
         num_convolutions = len(self.network.conv_channels)
         x = convolved(self.network, x, [(b[:-1], b[-1]) for b in blocks[:num_convolutions]], activation)
@@ -118,55 +117,54 @@ class ActorCritic(nn.Module):
 
 
 class TorchPolicy:
-    """The actor's side of any torch policy, with the same methods as `NumpyPolicy`, and its reference."""
+    """The actor's side of any feed-forward policy in torch: `Policy`, and the reference of `NumpyPolicy`."""
+
+    state_size = 0
 
     def __init__(self, network: NetworkSpec, env: EnvSpec, num_envs: int, num_steps: int) -> None:
+        """Acts for K environments, T steps at a time, on one thread."""
         torch.set_num_threads(1)
         self._policy = ActorCritic(network, torch.zeros(network.num_parameters)).eval()
-        self._is_gaussian = network.head == "gaussian"
-        self._low = np.array(env.action_low, np.float32)
-        self._high = np.array(env.action_high, np.float32)
-        self._noise = np.empty((num_steps, num_envs, network.action_size), np.float32)
-        self._obs: list[Tensor] = []
+        self._action = env.action
+        self.head = network.distribution
+        self._sampler = self.head.sampler(num_steps, num_envs)
         self.outputs = np.empty((num_steps, num_envs, network.action_size), np.float32)
 
     @torch.no_grad()
     def load(self, parameters: FloatArray, obs_rms_state: RmsState | None) -> None:
-        """Acts with a copy of these parameters [P] and this frozen state."""
+        """See `Policy`."""
         self._policy.flat.copy_(torch.from_numpy(parameters))
         self._policy.load_obs_rms_state(obs_rms_state)
 
     def begin(self, generator: np.random.Generator) -> None:
-        """Draws the noise of a whole rollout: standard normal, or Gumbel for a categorical."""
-        if self._is_gaussian:
-            generator.standard_normal(dtype=np.float32, out=self._noise)
-        else:
-            self._noise = generator.gumbel(size=self._noise.shape).astype(np.float32)
+        """See `Policy`."""
+        log_std = self._policy.flat.data[self._policy.network.log_std_slice]
+        self._sampler.begin(generator, log_std.numpy())
+
+    def act(self, step: int, obs: FloatArray, act: NDArray[Any], state: FloatArray = NO_STATE) -> NDArray[Any]:
+        """See `Policy`."""
+        self.outputs[step] = self._output(obs)
+        self._sampler.sample(step, self.outputs[step], act)
+        return self._action.to_env(act)
+
+    def mode(self, obs: FloatArray, state: FloatArray = NO_STATE) -> NDArray[Any]:
+        """See `Policy`."""
+        return self._action.to_env(self.head.mode(self._output(obs)))
 
     @torch.inference_mode()
-    def act(self, step: int, obs: FloatArray, act: NDArray[Any]) -> NDArray[Any]:
-        """Samples the actions of one step into act and returns what the environment gets."""
-        output = self._policy.actor(self._policy.normalize(torch.from_numpy(obs))).numpy()
-        self.outputs[step] = output
-        if self._is_gaussian:
-            std = self._policy.flat[self._policy.network.log_std_slice].exp().numpy()
-            act[...] = output + self._noise[step] * std
-            return np.asarray(np.clip(act, self._low, self._high))
-        act[...] = (output + self._noise[step]).argmax(-1)
-        return act
-
-    @torch.inference_mode()
-    def mode(self, obs: FloatArray) -> NDArray[Any]:
-        """The deterministic action for the environment: the clipped mean [K, A] or the likeliest choice [K]."""
-        output = self._policy.actor(self._policy.normalize(torch.from_numpy(obs))).numpy()
-        return np.asarray(np.clip(output, self._low, self._high) if self._is_gaussian else output.argmax(-1))
+    def _output(self, obs: FloatArray) -> FloatArray:
+        return self._policy.actor(self._policy.normalize(torch.from_numpy(obs))).numpy()
 
     @torch.inference_mode()
     def logp(self, act: NDArray[Any]) -> FloatArray:
-        """log-probabilities [T, K] of the rollout's samples."""
+        """See `Policy`."""
         return self._policy.logp(torch.from_numpy(act), torch.from_numpy(self.outputs)).numpy()
 
     @torch.inference_mode()
     def values(self, obs: FloatArray) -> FloatArray:
         """The critic's values [M] of raw observations [M, D]."""
         return self._policy.critic(self._policy.normalize(torch.from_numpy(np.ascontiguousarray(obs)))).numpy()
+
+    def rollout_values(self, slices: Arrays) -> tuple[FloatArray, FloatArray]:
+        """See `Policy`."""
+        return rollout_values(self.values, slices)

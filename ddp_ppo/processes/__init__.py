@@ -1,4 +1,4 @@
-"""How processes end: with their parents, with their siblings, on a signal.
+"""How processes end: with their parent, with their siblings, or on a signal.
 
-Imports nothing of the package. Begin reading at `lifetime.py`.
+Imports nothing else from the package. Start with `lifetime.py`.
 """

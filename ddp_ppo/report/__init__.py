@@ -1,4 +1,4 @@
-"""Runs as pages and pictures: one run's report, several runs compared.
+"""HTML pages and plots: the report of one run, the comparison of several.
 
-Imports runs. Begin reading at `report.py`.
+Imports runs. Start with `report.py`.
 """

@@ -34,18 +34,9 @@ from ddp_ppo.report.groups import (
     verdict,
 )
 from ddp_ppo.report.page import charts_html, heading, page, table
-from ddp_ppo.report.report import duration
-from ddp_ppo.report.run_charts import SCORE, VALUE_LOSS
+from ddp_ppo.runs.metric_table import METRICS, merged, title_alone
 from ddp_ppo.runs.reading import Run
 
-_METRICS = {
-    "Training return": "rollout/episode_return_mean",
-    "Episode length": "rollout/episode_length_mean",
-    "KL divergence": "train/approx_kl",
-    "Value loss": VALUE_LOSS,
-    "Entropy": "train/entropy",
-    "Steps per second": "time/steps_per_second",
-}
 _MOST_METRICS = 3  # named where two runs part
 _HOLM_NOTE = "each chance is Holm's, so that in 5 % of cases at most any verdict of them is luck."
 _SB3_NOTE = (
@@ -89,8 +80,8 @@ def compare(runs: Sequence[Run], ignored: Sequence[str] = ()) -> Comparison:
     for place, run in enumerate(runs):
         if any(run.path.samefile(other.path) for other in runs[:place]):
             raise ConfigError(f"{run.path}: given twice")
-        if run.setting("env_id") != runs[0].setting("env_id"):
-            tasks = f"{run.setting('env_id')}, not {runs[0].setting('env_id')}"
+        if run.tasks != runs[0].tasks:
+            tasks = f"{run.tasks}, not {runs[0].tasks}"
             raise ConfigError(f"{run.path}: its task is {tasks}; returns of two tasks cannot be compared")
     metric = score_metric(runs)
     for run in runs:
@@ -178,7 +169,7 @@ def write_png(comparison: Comparison, path: Path) -> None:
         axes.set_ylabel(_score_name(comparison).lower())
         axes.grid(alpha=0.3)
     axes.legend(frameon=False)
-    figure.suptitle(f"{_score_name(comparison)} in {comparison.groups[0].runs[0].setting('env_id')}")
+    figure.suptitle(f"{_score_name(comparison)} in {comparison.groups[0].runs[0].tasks}")
     figure.savefig(path, dpi=150)
 
 
@@ -193,15 +184,7 @@ def _sections(comparison: Comparison) -> Iterator[str]:
     over_time = [curve(group, comparison.metric, over_seconds=True) for group in groups]
     charts = [Chart(name, [curve(group, comparison.metric) for group in groups])]
     yield charts_html([*charts, Chart(f"{name} over time", over_time, "seconds", "Seconds of sampling and learning.")])
-    more = {title: metric for title, metric in _METRICS.items() if metric != comparison.metric}
-    yield charts_html(
-        Chart(
-            title,
-            [curve(group, metric) for group in groups if all(run.known(metric) for run in group.runs)],
-            is_log=metric == VALUE_LOSS,
-        )
-        for title, metric in more.items()
-    )
+    yield charts_html(_other_charts(comparison))
     yield heading("Seeds") + table(*_seed_table(comparison), num_names=2)
     header = ("", *(group.label for group in groups))
     for title, rows in (("Settings that differ", comparison.settings), ("Versions that differ", comparison.versions)):
@@ -212,8 +195,18 @@ def _sections(comparison: Comparison) -> Iterator[str]:
     yield table(("seed", ""), lines, num_names=2)
 
 
+def _other_charts(comparison: Comparison) -> Iterator[Chart]:
+    """What else the table of metrics has to compare, of the groups whose runs all have it."""
+    table = merged(run.table for group in comparison.groups for run in group.runs)
+    for row in table:
+        if row.is_compared and row.name != comparison.metric:
+            groups = [group for group in comparison.groups if all(run.known(row.name) for run in group.runs)]
+            yield Chart(title_alone(table, row), [curve(group, row.name) for group in groups], is_log=row.is_log)
+
+
 def _score_name(comparison: Comparison) -> str:
-    return "Evaluation return" if comparison.metric == SCORE else "Training return"
+    (row,) = (row for row in METRICS if row.name == comparison.metric)
+    return title_alone(METRICS, row)
 
 
 def _verdicts(comparison: Comparison) -> Sequence[str]:
@@ -242,7 +235,7 @@ def _standing_table(comparison: Comparison) -> tuple[Sequence[str], Sequence[Seq
             "-" if math.isnan(one.low) else f"{number(one.low)} .. {number(one.high)}",
             "-" if one is comparison.standings[0] else f"{one.improvement:.2f}",
             "-" if one is comparison.standings[0] else f"{one.chance:.3f}",
-            duration(one.seconds),
+            text.duration(one.seconds),
         )
         for one in comparison.standings
     ]
@@ -267,6 +260,5 @@ def _parting_words(parting: Parting) -> str:
     runs = f"{parting.first.path.name} and {parting.second.path.name}"
     if parting.round is None:
         return f"{runs} are equal in all {parting.num_rounds:,} common rounds"
-    named = ", ".join(f"{name} {a:.7g} / {b:.7g}" for name, a, b in parting.metrics[:_MOST_METRICS])
-    more = len(parting.metrics) - _MOST_METRICS
-    return f"{runs} part in round {parting.round}: {named}" + (f" and {more} more" if more > 0 else "")
+    named = text.listed([f"{name} {a:.7g} / {b:.7g}" for name, a, b in parting.metrics], _MOST_METRICS)
+    return f"{runs} part in round {parting.round}: {named}"

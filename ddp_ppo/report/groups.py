@@ -15,6 +15,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
 
+from ddp_ppo.config.sections import canonical
 from ddp_ppo.config.settings import ConfigError
 from ddp_ppo.maths.statistics import (
     bootstrap_interval,
@@ -25,11 +26,11 @@ from ddp_ppo.maths.statistics import (
     probability_of_improvement,
 )
 from ddp_ppo.report.charts import Series, number
-from ddp_ppo.report.run_charts import SCORE
+from ddp_ppo.runs.metric_table import ELAPSED_SECONDS, SCORE, TRAINING_RETURN, seconds_of
 from ddp_ppo.runs.reading import Run
+from ddp_ppo.text import listed
 
 SB3 = "sb3"  # the setting `learner` of a run that sb3_run has trained
-TRAINING_SCORE = "rollout/episode_return_mean"
 CHANCE = 0.05
 STEPS_TOLERANCE = 0.01  # rounds of another size do not end at the same step
 _OF_ONE_RUN = {"seed", "run_name", "output_dir", "metrics_path", "resume"}  # settings that make no other group
@@ -89,6 +90,7 @@ def group_runs(runs: Sequence[Run], ignored: Sequence[str] = ()) -> list[Group]:
     Raises:
         ConfigError: no run has such a setting or version.
     """
+    ignored = [canonical(name) for name in ignored]
     traits = [{**run.versions, **{key: given.value for key, given in run.settings.items()}} for run in runs]
     for name in ignored:
         if not any(name in one for one in traits):
@@ -141,7 +143,7 @@ def _differing(tables: Sequence[Mapping[str, str]]) -> list[tuple[str, list[str]
 
 def score_metric(runs: Sequence[Run]) -> str:
     """What is compared: evaluations, or training returns where a run has no evaluation."""
-    return SCORE if all(run.known(SCORE) for run in runs) else TRAINING_SCORE
+    return SCORE if all(run.known(SCORE) for run in runs) else TRAINING_RETURN
 
 
 def common_steps(runs: Sequence[Run], metric: str) -> float:
@@ -168,15 +170,13 @@ def held_back(runs: Sequence[Run], metric: str) -> Iterator[str]:
 
 
 def _named(runs: Sequence[Run]) -> str:
-    names = [run.path.name for run in runs]
-    more = f" and {len(names) - _MOST_NAMED} more" if len(names) > _MOST_NAMED else ""
-    return ", ".join(names[:_MOST_NAMED]) + more
+    return listed([run.path.name for run in runs], _MOST_NAMED)
 
 
 def training_seconds(run: Run) -> list[float]:
     """Time to sample and learn until the end of each round: evaluations and files are left out."""
-    spent = itertools.accumulate(value if math.isfinite(value) else 0.0 for value in run.column("time/record_seconds"))
-    return [elapsed - other for elapsed, other in zip(run.column("time/elapsed_seconds"), spent, strict=True)]
+    spent = itertools.accumulate(value if math.isfinite(value) else 0.0 for value in run.column(seconds_of("record")))
+    return [elapsed - other for elapsed, other in zip(run.column(ELAPSED_SECONDS), spent, strict=True)]
 
 
 def standings(groups: Sequence[Group]) -> list[Standing]:

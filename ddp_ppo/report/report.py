@@ -17,8 +17,18 @@ from ddp_ppo.maths.statistics import bootstrap_interval, iqm, iqm_of_rows
 from ddp_ppo.report import run_charts
 from ddp_ppo.report.charts import number
 from ddp_ppo.report.page import Html, charts_html, details, heading, link, media, page, table, tiles
+from ddp_ppo.runs.metric_table import (
+    ELAPSED_SECONDS,
+    GRADIENT_STEPS,
+    QUESTIONS,
+    SCORE,
+    SCORE_LENGTH,
+    SCORE_STD,
+    STAGES,
+    seconds_of,
+)
 from ddp_ppo.runs.reading import NoRoundsError, Run, Settings, default_settings, read_run
-from ddp_ppo.runs.tensorboard_pages import STAGES
+from ddp_ppo.text import and_more, duration
 
 _Table = tuple[Sequence[str], Sequence[Sequence[str]]]  # header and rows
 
@@ -54,14 +64,14 @@ def report_or_warn(folder: Path, say: Callable[[str], None]) -> None:
 def record(run: Run) -> dict[str, str]:
     """What was run and what came of it: names and words."""
     length = run.setting("rollout_length")
-    updates = sum(value for _, value in run.known("train/gradient_steps"))
+    updates = sum(value for _, value in run.known(GRADIENT_STEPS))
     return {
-        "task": f"{run.setting('env_id')}, seed {run.setting('seed')}",
+        "task": f"{run.tasks}, seed {run.setting('seed')}",
         "environments": f"{run.transitions_per_round / length:,.0f}, {run.setting('envs_per_actor')} in each actor",
         "rollout length": f"{length:,} steps of each environment in a round",
         "total transitions": f"{run.column('env_steps')[-1]:,.0f}",
         "updates": f"{updates:,.0f} gradient steps in {run.num_rounds:,} rounds",
-        "training time": duration(run.column("time/elapsed_seconds")[-1]),
+        "training time": duration(run.column(ELAPSED_SECONDS)[-1]),
         "output folder": str(run.path.absolute()),
         "evaluation": _evaluation(run),
         "replay": "\n".join(_replays(run)) or f"none yet: ddp-ppo evaluate {quote(str(run.path))}",
@@ -74,19 +84,11 @@ def verdicts(run: Run) -> dict[str, str]:
     loop = "ran to its end" if steps >= planned else f"ended after {steps:,.0f} of {planned:,} environment steps"
     is_finite = not any(event["event"] == "non_finite" for event in run.events)
     loop += ", every value finite" if is_finite else ", a value was not finite (see its events)"
-    solved, best = run.setting("solved_return"), max((score for _, score in run.known(run_charts.SCORE)), default=None)
+    solved, best = run.setting("solved_return"), max((score for _, score in run.known(SCORE)), default=None)
     if solved is None or best is None:
         return {"loop": loop, "standard": "no solved_return is set" if solved is None else "not evaluated yet"}
     reached = "reached" if best >= solved else "not reached"
     return {"loop": loop, "standard": f"solved_return {number(solved)} {reached}: best evaluation {number(best)}"}
-
-
-def duration(seconds: float) -> str:
-    """Seconds for reading: 12.3 s, 4 min 05 s, 2 h 10 min."""
-    if seconds < 60.0:
-        return f"{seconds:.1f} s"
-    minutes, rest = divmod(round(seconds), 60)
-    return f"{minutes} min {rest:02d} s" if minutes < 60 else f"{minutes // 60} h {minutes % 60:02d} min"
 
 
 def _top(run: Run) -> Iterator[str]:
@@ -95,7 +97,7 @@ def _top(run: Run) -> Iterator[str]:
     yield from (f"<p><b>{escape(name)}</b> {escape(words)}</p>" for name, words in verdicts(run).items())
     yield tiles(_key_figures(run))
     note = "Over environment steps, with one standard deviation over the episodes of an evaluation."
-    yield heading("Does it learn?", f"{note} Point at a curve to read all of them at that step.")
+    yield heading(QUESTIONS["learn"], f"{note} Point at a curve to read all of them at that step.")
     yield charts_html(run_charts.learning_charts(run))
 
 
@@ -103,9 +105,9 @@ def _sections(run: Run) -> Iterator[str]:
     """The page below its pictures."""
     has_anomalies = any(event["event"] == "anomaly" for event in run.events)
     note = "Red lines are anomalies; the earliest one is where to start." if has_anomalies else ""
-    yield heading("Is it healthy?", note)
+    yield heading(QUESTIONS["health"], note)
     yield charts_html(run_charts.health_charts(run))
-    yield heading("Where does time go?")
+    yield heading(QUESTIONS["time"])
     yield charts_html(run_charts.time_charts(run)) + table(*_time_table(run), num_names=2)
     if others := list(run_charts.other_charts(run)):
         unchanged = f'<p class="note">The same in every round: {escape(run_charts.unchanged(run))}</p>'
@@ -118,11 +120,11 @@ def _sections(run: Run) -> Iterator[str]:
 
 
 def _key_figures(run: Run) -> Iterator[tuple[str, str]]:
-    scores = [score for _, score in run.known(run_charts.SCORE)]
+    scores = [score for _, score in run.known(SCORE)]
     if scores:
         yield "best evaluation", number(max(scores))
         yield "last evaluation", number(scores[-1])
-    seconds = run.column("time/elapsed_seconds")[-1]
+    seconds = run.column(ELAPSED_SECONDS)[-1]
     yield "environment steps", f"{run.column('env_steps')[-1]:,.0f}"
     yield "rounds", f"{run.num_rounds:,}"
     yield "training time", duration(seconds)
@@ -144,9 +146,9 @@ def _pictures(run: Run, home: Path, left: float) -> Iterator[str]:
 
 
 def _time_table(run: Run) -> _Table:
-    sums = {name: sum(value for _, value in run.known(f"time/{name}_seconds")) for name in run_charts.time_parts(run)}
-    total = run.column("time/elapsed_seconds")[-1]
-    sums["between"] = max(0.0, total - sum(value for _, value in run.known("time/round_seconds")))
+    sums = {name: sum(value for _, value in run.known(seconds_of(name))) for name in run_charts.time_parts(run)}
+    total = run.column(ELAPSED_SECONDS)[-1]
+    sums["between"] = max(0.0, total - sum(value for _, value in run.known(seconds_of("round"))))
     words = {**STAGES, "between": "start and metrics"}
     rows = [
         (name, words[name], duration(seconds), f"{1e3 * seconds / run.num_rounds:,.1f}", f"{seconds / total:.1%}")
@@ -156,7 +158,7 @@ def _time_table(run: Run) -> _Table:
 
 
 def _evaluation(run: Run) -> str:
-    scores = [score for _, score in run.known(run_charts.SCORE)]
+    scores = [score for _, score in run.known(SCORE)]
     if not scores:
         return "none yet"
     episodes = f"{run.setting('eval_episodes')} deterministic episodes"
@@ -164,8 +166,8 @@ def _evaluation(run: Run) -> str:
 
 
 def _evaluation_table(run: Run) -> _Table:
-    names = ("round", "env_steps", run_charts.SCORE, "eval/return_std", "eval/length_mean")
-    known = run.known(run_charts.SCORE)
+    names = ("round", "env_steps", SCORE, SCORE_STD, SCORE_LENGTH)
+    known = run.known(SCORE)
     best = max(known, key=lambda one: one[1], default=(-1, math.nan))[0]  # the first of equals, as the best model is
     rows = [(*(number(run.column(name)[row]) for name in names), "best" if row == best else "") for row, _ in known]
     return ("round", "environment steps", "mean return", "std", "mean length", ""), rows
@@ -173,7 +175,7 @@ def _evaluation_table(run: Run) -> _Table:
 
 def _replays(run: Run) -> Iterator[str]:
     """What later evaluations of saved models found, and whether it is what the run had logged."""
-    logged = dict(zip(run.column("round"), run.column(run_charts.SCORE), strict=True))
+    logged = dict(zip(run.column("round"), run.column(SCORE), strict=True))
     for (model, round_index, actions), rows in groupby(
         run.replays, lambda row: (row["model"], row["round"], row["actions"])
     ):
@@ -206,8 +208,9 @@ def _event_table(run: Run) -> str:
         for event in run.events[:_MAX_EVENTS]
     ]
     header = ("round", "environment steps", "event", "what was seen; what to check", "time")
-    more = f"and {len(run.events) - _MAX_EVENTS:,} more in events.jsonl" if len(run.events) > _MAX_EVENTS else ""
-    return (table(header, rows, num_names=len(header)) if rows else "") + (f"<p>{more}</p>" if more else "")
+    more = and_more(run.events, _MAX_EVENTS)
+    shown = table(header, rows, num_names=len(header)) if rows else ""
+    return shown + (f"<p>{more} in events.jsonl</p>" if more else "")
 
 
 def _configuration(run: Run) -> Iterator[str]:

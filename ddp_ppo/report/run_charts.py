@@ -6,66 +6,40 @@ Does it learn, is it healthy, where does time go; what is left follows, so that 
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from itertools import pairwise
-from typing import NamedTuple
 
 from ddp_ppo.report.charts import Chart, Series, number
+from ddp_ppo.runs.metric_table import (
+    ELAPSED_SECONDS,
+    QUESTIONS,
+    SCORE,
+    SCORE_STD,
+    STAGES,
+    Metric,
+    charts,
+    seconds_of,
+)
 from ddp_ppo.runs.reading import Run
-from ddp_ppo.runs.tensorboard_pages import STAGES
 
-SCORE = "eval/return_mean"
-VALUE_LOSS = "train/value_loss"  # over orders of magnitude: drawn on a logarithmic axis
-REWARD_TERMS = "reward/"
 _MAX_TIME_POINTS = 120
-_NOT_DRAWN = {"round", "env_steps", "buffer_size", "time/elapsed_seconds", "time/round_seconds", "eval/return_std"}
-
-
-class _Plot(NamedTuple):
-    """One chart: its title, the metrics in it by their label, and a setting that is drawn as a line."""
-
-    title: str
-    metrics: Mapping[str, str]
-    mark: str = ""
-    is_log: bool = False
-
-
-_LEARNING = (
-    _Plot("Return", {"training": "rollout/episode_return_mean", "evaluation": SCORE}, mark="solved_return"),
-    _Plot("Episode length", {"training": "rollout/episode_length_mean", "evaluation": "eval/length_mean"}),
-)
-_HEALTH = (
-    _Plot("KL divergence", {"mean of the last epoch": "train/approx_kl"}, mark="target_kl"),
-    _Plot("Clip fraction", {"share of samples outside": "train/clip_fraction"}),
-    _Plot("Loss", {"of the learner": "train/loss"}),
-    _Plot("Value loss", {"squared error": VALUE_LOSS}, is_log=True),
-    _Plot("TD error", {"mean": "train/td_error"}),
-    _Plot("Explained variance", {"of the critic": "train/explained_variance"}),
-    _Plot("Policy loss", {"clipped surrogate": "train/policy_loss"}),
-    _Plot("Entropy", {"nats": "train/entropy"}),
-    _Plot("Action std", {"mean over dimensions": "train/action_std"}),
-    _Plot("Gradient norm", {"before clipping": "train/grad_norm"}),
-    _Plot("Learning rate", {"Adam's step size": "train/learning_rate"}),
-)
-_SPEED = _Plot("Steps per second", {"all learners": "time/steps_per_second"})
+# Axes, the whole that the parts of a round are shown of, and the spread that is drawn around the score.
+_NOT_DRAWN = {"round", "env_steps", ELAPSED_SECONDS, seconds_of("round"), SCORE_STD}
 
 
 def learning_charts(run: Run) -> Iterator[Chart]:
     """Returns, lengths and the terms of the reward."""
-    yield from (_chart(run, plot) for plot in _LEARNING)
-    terms = {name.removeprefix(REWARD_TERMS): name for name in run.columns if name.startswith(REWARD_TERMS)}
-    if terms:
-        yield _chart(run, _Plot("Terms of the reward, mean of a step", terms))
+    return _charts(run, "learn")
 
 
 def health_charts(run: Run) -> Iterator[Chart]:
     """What the learner did in each round."""
-    return (_chart(run, plot) for plot in _HEALTH)
+    return _charts(run, "health")
 
 
 def time_charts(run: Run) -> Iterator[Chart]:
     """How the time of a round is split, and the speed that comes of it."""
-    parts = {name: run.column(f"time/{name}_seconds") for name in time_parts(run)}
+    parts = {name: run.column(seconds_of(name)) for name in time_parts(run)}
     steps = run.column("env_steps")
     edges = _edges(run.num_rounds)
     x = [steps[end - 1] for _, end in edges]
@@ -76,14 +50,14 @@ def time_charts(run: Run) -> Iterator[Chart]:
         for name, values in sums.items()
     ]
     yield Chart("Parts of a round, %", shares, is_stacked=True)
-    yield _chart(run, _SPEED)
+    yield from _charts(run, "time", without={seconds_of(name) for name in parts})
 
 
 def other_charts(run: Run) -> Iterator[Chart]:
     """Every metric that has no place above and does change."""
     for name in _others(run):
         if len({value for _, value in run.known(name)}) > 1:
-            yield _chart(run, _Plot(name, {"": name}))
+            yield _chart(run, name, [(Metric(name=name), name)])
 
 
 def unchanged(run: Run) -> str:
@@ -94,23 +68,27 @@ def unchanged(run: Run) -> str:
 
 def time_parts(run: Run) -> list[str]:
     """Names of what a round consists of."""
-    return [*STAGES] if "time/sample_seconds" in run.columns else []
+    return [*STAGES] if seconds_of("sample") in run.columns else []
 
 
 def _others(run: Run) -> list[str]:
-    plots = (*_LEARNING, *_HEALTH, _SPEED)
-    drawn = _NOT_DRAWN | {name for plot in plots for name in plot.metrics.values()}
-    drawn |= {f"time/{name}_seconds" for name in time_parts(run)}
-    return [name for name in run.columns if name not in drawn and not name.startswith(REWARD_TERMS)]
+    shown = (charts(run.table, question, run.columns) for question in QUESTIONS)
+    drawn = _NOT_DRAWN | {name for found in shown for curves in found.values() for _, name in curves}
+    return [name for name in run.columns if name not in drawn]
 
 
-def _chart(run: Run, plot: _Plot) -> Chart:
-    value = run.setting(plot.mark)
+def _charts(run: Run, question: str, without: Collection[str] = ()) -> Iterator[Chart]:
+    names = [name for name in run.columns if name not in without]
+    return (_chart(run, title, curves) for title, curves in charts(run.table, question, names).items())
+
+
+def _chart(run: Run, title: str, curves: Sequence[tuple[Metric, str]]) -> Chart:
+    marks = [(value, row.mark) for row, _ in curves if (value := run.setting(row.mark)) is not None]
     return Chart(
-        plot.title,
-        [_series(run, label, name) for label, name in plot.metrics.items()],
-        is_log=plot.is_log,
-        marks=[] if value is None else [(value, f"{plot.mark} {number(value)}")],
+        title,
+        [_series(run, row.label_of(name), name) for row, name in curves],
+        is_log=any(row.is_log for row, _ in curves),
+        marks=[(value, f"{mark} {number(value)}") for value, mark in marks],
         moments=sorted({env_steps_at(run, event["round"]) for event in run.events if event["event"] == "anomaly"}),
     )
 
@@ -120,7 +98,7 @@ def _series(run: Run, label: str, name: str) -> Series:
     y = [value for _, value in known]
     if name != SCORE:
         return Series(label, [steps[row] for row, _ in known], y, has_dots=name.startswith("eval/"))
-    spread = [run.column("eval/return_std")[row] for row, _ in known]
+    spread = [run.column(SCORE_STD)[row] for row, _ in known]
     low, high = ([value + sign * std for value, std in zip(y, spread, strict=True)] for sign in (-1.0, 1.0))
     return Series(label, [steps[row] for row, _ in known], y, low, high, has_dots=True)
 

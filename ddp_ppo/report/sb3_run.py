@@ -20,11 +20,13 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from ddp_ppo.config.settings import Config, ConfigError, load_config
+from ddp_ppo.config.load import load_config
+from ddp_ppo.config.settings import Config, ConfigError
 from ddp_ppo.envs.build import make_batch_env
 from ddp_ppo.errors import blamed
-from ddp_ppo.protocols import FloatArray
+from ddp_ppo.protocols import BoolArray, FloatArray
 from ddp_ppo.report.groups import SB3, group_runs
+from ddp_ppo.runs.metric_table import TABLE_FILE, save_table
 from ddp_ppo.runs.reading import Given, Run, Settings, read_run, read_settings
 from ddp_ppo.runs.versions import save_versions
 from ddp_ppo.sampling.episodes import EVAL_BLOCK, Episode, blocks_of, evaluation_seeds, run_block
@@ -42,9 +44,10 @@ _METRICS = {  # ours: theirs
 }
 _SAME_ONLY: Mapping[str, tuple[Any, ...]] = {  # what has a counterpart there
     "learner": ("ppo",),
+    "env_ids": ((),),
     "discretize_actions": (None,),
     "learning_rate_schedule": ("constant", "linear"),
-    "recompute_advantages": (False,),
+    "ppo.recompute_advantages": (False,),
 }
 
 
@@ -79,8 +82,8 @@ def train_sb3(run: Run, seed: int, say: Callable[[str], None]) -> Run:
         return read_run(folder)
     config = load_config(run.path / "config.yaml", [f"seed={seed}"])
     for key, allowed in _SAME_ONLY.items():
-        if getattr(config, key) not in allowed:
-            raise ConfigError(f"--against sb3: {key}: {getattr(config, key)} has no counterpart in {_PACKAGE}")
+        if (value := config.values()[key]) not in allowed:
+            raise ConfigError(f"--against sb3: {key}: {value} has no counterpart in {_PACKAGE}")
     say(f"training {_PACKAGE}, seed {seed}, {config.total_env_steps:,} environment steps ...")
     rows = _train(config, num_learners=round(run.transitions_per_round / config.samples_per_round))
     _write(folder, run, settings, rows)
@@ -171,23 +174,23 @@ def _model(config: Config, num_learners: int) -> tuple[Any, Any]:
         envs,
         learning_rate=config.learning_rate,
         n_steps=config.rollout_length,
-        batch_size=min(config.minibatch_size, config.samples_per_round) * num_learners,
-        n_epochs=config.num_epochs,
+        batch_size=min(config.ppo.minibatch_size, config.samples_per_round) * num_learners,
+        n_epochs=config.ppo.num_epochs,
         gamma=config.gamma,
         gae_lambda=config.gae_lambda,
-        clip_range=config.clip_range,
-        clip_range_vf=config.value_clip_range,
-        normalize_advantage=config.normalize_advantages,
-        ent_coef=config.entropy_coef,
-        vf_coef=config.value_coef,
-        max_grad_norm=math.inf if config.max_grad_norm is None else config.max_grad_norm,
-        target_kl=config.target_kl,
+        clip_range=config.ppo.clip_range,
+        clip_range_vf=config.ppo.value_clip_range,
+        normalize_advantage=config.ppo.normalize_advantages,
+        ent_coef=config.ppo.entropy_coef,
+        vf_coef=config.ppo.value_coef,
+        max_grad_norm=math.inf if config.ppo.max_grad_norm is None else config.ppo.max_grad_norm,
+        target_kl=config.ppo.target_kl,
         stats_window_size=_EPISODES_OF_A_ROUND,
         policy_kwargs={
             "net_arch": list(config.hidden_sizes),
             "activation_fn": activation,
             "log_std_init": config.init_log_std,
-            "optimizer_kwargs": {"eps": config.adam_eps},
+            "optimizer_kwargs": {"eps": config.ppo.adam_eps},
         },
         seed=config.seed,
         device="cpu",
@@ -202,7 +205,9 @@ def _make_env(config: Config) -> Any:
     from stable_baselines3.common.monitor import Monitor
 
     with blamed(f"--against sb3: {config.env_id} is not made by Gymnasium"):
-        env = gymnasium.make(config.env_id, max_episode_steps=config.max_episode_steps, **config.env_kwargs)
+        env = gymnasium.make(
+            config.env_id, max_episode_steps=config.max_episode_steps, **config.env_arguments["env_kwargs"]
+        )
     return Monitor(env)
 
 
@@ -213,11 +218,14 @@ class _Acting:
         self._model, self._envs = model, envs
         self._shape = envs.observation_space.shape
 
-    def mode(self, obs: FloatArray) -> NDArray[Any]:
+    def choose(self, obs: FloatArray) -> NDArray[Any]:
         """Actions [K, A] or [K] for observations [K, D]."""
         seen = self._envs.normalize_obs(obs.reshape(-1, *self._shape))
         actions: NDArray[Any] = self._model.predict(seen, deterministic=True)[0]
         return actions.astype(np.float32) if actions.ndim > 1 else actions
+
+    def after(self, ended: BoolArray) -> None:
+        """Nothing is remembered of an episode."""
 
 
 def _constant(value: float) -> Callable[[float], float]:
@@ -258,6 +266,7 @@ def _write(folder: Path, run: Run, settings: Settings, rows: Sequence[Mapping[st
         writer = csv.writer(file)
         writer.writerow(rows[0])
         writer.writerows(["" if math.isnan(value) else value for value in row.values()] for row in rows)
+    save_table(folder / TABLE_FILE, run.table)
     save_versions(folder / "versions.json", _PACKAGE)
     (folder / "lock").write_text(f"\n{run.name}-{SB3}\n")
     lines = (f"{key}: {given.value}  # {given.origin}\n" for key, given in settings.items())

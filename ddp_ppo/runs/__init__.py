@@ -1,4 +1,4 @@
-"""The files of a run: folder, checkpoints, models, metrics, events, and how they are read again.
+"""The files of a run, written and read: its folder, checkpoints, models, metrics and events.
 
-Imports sampling and what stands below it. Begin reading at `folder.py`.
+Imports config, envs and policies. Start with `folder.py`.
 """

@@ -14,6 +14,21 @@ from dataclasses import dataclass, field
 from typing import NamedTuple
 
 from ddp_ppo.maths.distributions import LOG_STD_MIN
+from ddp_ppo.runs.metric_table import (
+    ACTION_STD,
+    CLIP_FRACTION,
+    EPISODE_LENGTH,
+    EXPLAINED_VARIANCE,
+    GRADIENT_STEPS,
+    KL,
+    REWARD_TERMS,
+    SCORE,
+    STEPS_PER_SECOND,
+    TERMINATED_FRACTION,
+    TRAINING_RETURN,
+    VALUE_LOSS,
+    seconds_of,
+)
 
 _WINDOW = 50  # rounds (or evaluations) that "usual" is the median of
 _MIN_HISTORY = 20
@@ -92,61 +107,61 @@ class Watch:
 
 
 def _kl_jump(row: Row, history: History) -> str | None:
-    kl, usual = row["train/approx_kl"], history.usual("train/approx_kl")
+    kl, usual = row[KL], history.usual(KL)
     return f"KL {kl:.3f}, usually {usual:.4f}" if kl > 0.1 and kl > 5.0 * usual else None
 
 
 def _value_loss_jump(row: Row, history: History) -> str | None:
-    loss, usual = row["train/value_loss"], history.usual("train/value_loss")
+    loss, usual = row[VALUE_LOSS], history.usual(VALUE_LOSS)
     return f"value loss {loss:.3g}, usually {usual:.3g}" if loss > 20.0 * usual and loss > 0.1 else None
 
 
 def _poor_critic(row: Row, history: History) -> str | None:
-    explained = row["train/explained_variance"]
-    is_settled = not math.isnan(history.usual("train/explained_variance"))
+    explained = row[EXPLAINED_VARIANCE]
+    is_settled = not math.isnan(history.usual(EXPLAINED_VARIANCE))
     # A long horizon makes -0.5 for some 20 rounds a part of healthy learning (Hopper, gamma 0.999). Where every return
     # is the same, as of a pendulum that always stands, there is nothing to explain; usually their variance is about 1.
-    is_much = row["train/value_loss"] > 0.01
+    is_much = row[VALUE_LOSS] > 0.01
     return f"explained variance {explained:.2f}" if is_settled and is_much and explained < -1.0 else None
 
 
 def _clipping(row: Row, history: History) -> str | None:
-    fraction = row["train/clip_fraction"]
+    fraction = row[CLIP_FRACTION]
     return f"{fraction:.0%} of the samples left the clip range" if fraction > 0.6 else None
 
 
 def _narrow_policy(row: Row, history: History) -> str | None:
-    std = row["train/action_std"]
+    std = row[ACTION_STD]
     return (
         f"action std {std:.4f}, its floor is {math.exp(LOG_STD_MIN):.4f}" if std < 1.2 * math.exp(LOG_STD_MIN) else None
     )
 
 
 def _short_episodes(row: Row, history: History) -> str | None:
-    length = row["rollout/episode_length_mean"]
-    ended = row["rollout/terminated_fraction"]
-    is_settled = not math.isnan(history.usual("rollout/episode_length_mean"))
+    length = row[EPISODE_LENGTH]
+    ended = row[TERMINATED_FRACTION]
+    is_settled = not math.isnan(history.usual(EPISODE_LENGTH))
     return f"episodes last {length:.1f} steps, {ended:.0%} terminated" if is_settled and length < 5.0 else None
 
 
 def _slow(row: Row, history: History) -> str | None:
-    if not math.isnan(row["eval/return_mean"]):
+    if not math.isnan(row[SCORE]):
         return None
-    if row["train/gradient_steps"] > history.usual("train/gradient_steps"):
+    if row[GRADIENT_STEPS] > history.usual(GRADIENT_STEPS):
         return None  # it trains more than it used to
-    speed, usual = row["time/steps_per_second"], history.usual("time/steps_per_second")
+    speed, usual = row[STEPS_PER_SECOND], history.usual(STEPS_PER_SECOND)
     return f"{speed:,.0f} steps/s, usually {usual:,.0f}" if speed < 0.4 * usual else None
 
 
 def _idle_actors(row: Row, history: History) -> str | None:
-    idle, sampling = row["time/idle_seconds"], row["time/sample_seconds"] + row["time/annotate_seconds"]
+    idle, sampling = row[seconds_of("idle")], row[seconds_of("sample")] + row[seconds_of("annotate")]
     return f"actors wait {idle / sampling:.0%} of the sampling time for the slowest" if idle > 0.4 * sampling else None
 
 
 def _replay_gap(row: Row, history: History) -> str | None:
-    if math.isnan(row["eval/return_mean"]):
+    if math.isnan(row[SCORE]):
         return None
-    trained, evaluated = history.last("rollout/episode_return_mean", 5), row["eval/return_mean"]
+    trained, evaluated = history.last(TRAINING_RETURN, 5), row[SCORE]
     if not trained:
         return None
     mean = statistics.mean(trained)
@@ -156,9 +171,9 @@ def _replay_gap(row: Row, history: History) -> str | None:
 
 def _parting(row: Row, history: History) -> str | None:
     """The training return has risen over the last evaluations while the evaluation has fallen."""
-    evaluations = [*history.last("eval/return_mean", 2), row["eval/return_mean"]]
-    trained = _halves(history.last("rollout/episode_return_mean", _WINDOW))
-    if math.isnan(row["eval/return_mean"]) or len(evaluations) < 3 or trained is None:
+    evaluations = [*history.last(SCORE, 2), row[SCORE]]
+    trained = _halves(history.last(TRAINING_RETURN, _WINDOW))
+    if math.isnan(row[SCORE]) or len(evaluations) < 3 or trained is None:
         return None
     before, after = trained
     has_risen = after > before + 0.2 * abs(before)
@@ -175,8 +190,8 @@ def _fallen_term(row: Row, history: History) -> str | None:
 
     Costs, which are negative, grow in healthy learning too.
     """
-    returns = _halves(history.last("rollout/episode_return_mean", _WINDOW))
-    terms = {name: _halves(history.last(name, _WINDOW)) for name in row if name.startswith("reward/")}
+    returns = _halves(history.last(TRAINING_RETURN, _WINDOW))
+    terms = {name: _halves(history.last(name, _WINDOW)) for name in row if name.startswith(REWARD_TERMS)}
     if returns is None or not returns[1] > returns[0] + 0.2 * abs(returns[0]):
         return None
     found = {name: halves for name, halves in terms.items() if halves is not None}

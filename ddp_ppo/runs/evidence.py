@@ -37,9 +37,7 @@ def save_evidence(
         where: `stage`, `env` (index in the actor), `step` (from 1), `column` and `value` of the first bad value.
     """
     step, own = int(where["step"]), int(where["env"])
-    actions = slices["act"][:step]
-    if env.action_kind == "box":
-        actions = np.clip(actions, np.array(env.action_low, np.float32), np.array(env.action_high, np.float32))
+    actions = env.action.to_env(slices["act"][:step])
     first = max(0, step - NUM_KEPT)
     content = {
         "evidence": 1,

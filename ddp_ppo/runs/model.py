@@ -13,13 +13,12 @@ from typing import Any, Literal
 
 import numpy as np
 
-from ddp_ppo.config.settings import env_ids
 from ddp_ppo.envs.build import describe_env, make_batch_env
+from ddp_ppo.envs.multi_task import task_ids
 from ddp_ppo.maths.moments import RmsState
 from ddp_ppo.policies.network import NetworkSpec
-from ddp_ppo.policies.numpy_policy import NumpyPolicy
-from ddp_ppo.policies.torch_policy import TorchPolicy
-from ddp_ppo.protocols import BatchEnv, EnvSpec, FloatArray
+from ddp_ppo.policies.registry import build_policy
+from ddp_ppo.protocols import BatchEnv, EnvSpec, FloatArray, Policy
 from ddp_ppo.runs.agreement import agreed_learner
 from ddp_ppo.runs.checkpoint import (
     CheckpointError,
@@ -97,7 +96,7 @@ def with_tasks(model: Model) -> list[Model]:
 
     What its run says of a round and its return belongs to all of them together, so these do not have it.
     """
-    ids = env_ids(model.env.env_id)
+    ids = task_ids(model.env_arguments["env_id"])
     return [model, *(_for_task(model, env_id) for env_id in ids if len(ids) > 1)]
 
 
@@ -108,14 +107,14 @@ def _for_task(model: Model, env_id: str) -> Model:
     return replace(model, name=f"{model.name} {env_id}", env=env, env_arguments=arguments, info=info)
 
 
-def acting_policy(model: Model, num_envs: int, num_steps: int = 1) -> NumpyPolicy | TorchPolicy:
+def acting_policy(model: Model, num_envs: int, num_steps: int = 1) -> Policy:
     """What acted in the model's run, for K environments, its statistics frozen.
 
     Args:
         num_steps: what one `begin` draws noise for.
     """
-    is_torch = model.info.get("policy_backend") == "torch" or not model.network.is_mlp
-    policy = (TorchPolicy if is_torch else NumpyPolicy)(model.network, model.env, num_envs, num_steps)
+    backend = model.info.get("policy_backend", "auto")
+    policy = build_policy(backend, model.network, model.env, num_envs=num_envs, num_steps=num_steps)
     policy.load(model.parameters, model.obs_rms_state)
     return policy
 

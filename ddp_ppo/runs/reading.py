@@ -13,8 +13,11 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from ddp_ppo.config.settings import Config, ConfigError, dump_effective
-from ddp_ppo.config.yaml_text import RefusedError, to_yaml, values_of
+from ddp_ppo.config.sections import canonical
+from ddp_ppo.config.settings import Config, ConfigError
+from ddp_ppo.config.writing import dump_effective, read_effective
+from ddp_ppo.config.yaml_text import RefusedError, to_yaml
+from ddp_ppo.runs.metric_table import TABLE_FILE, MetricTable, read_table
 
 BY_HAND = "edited by hand"  # the origin of a setting in a run folder that has none
 
@@ -42,7 +45,8 @@ class Run:
         name: the configuration's name.
         settings: those of its last session.
         earlier: round -> settings in force until then, of a run that was resumed.
-        columns: metrics by name, one number a round; NaN where there was nothing to report.
+        columns: metrics by name, one number per round; NaN where there was nothing to report.
+        table: what these metrics are; some may have no row.
         events: in the order in which they were written.
         versions: what it was made with; empty where the folder does not say.
         replays: rows of evaluation.csv, an episode each, which `ddp-ppo evaluate` leaves.
@@ -53,6 +57,7 @@ class Run:
     settings: Settings
     earlier: Mapping[int, Settings]
     columns: Mapping[str, Sequence[float]]
+    table: MetricTable
     events: Sequence[Mapping[str, Any]]
     versions: Mapping[str, str]
     replays: Sequence[Mapping[str, str]]
@@ -77,9 +82,14 @@ class Run:
         return steps[-1] - steps[-2]
 
     def setting(self, name: str) -> Any:
-        """A setting's value; None where it is null or the run's release did not have it."""
-        text = self.settings[name].value if name in self.settings else "null"
-        return json.loads(text)
+        """A setting's value, by any of its names; None where it is null or the run's release did not have it."""
+        given = self.settings.get(canonical(name))
+        return None if given is None else json.loads(given.value)
+
+    @property
+    def tasks(self) -> str:
+        """The task that was trained on; several with commas between them."""
+        return ", ".join(self.setting("env_ids") or [self.setting("env_id")])
 
 
 def read_run(path: str | Path) -> Run:
@@ -120,6 +130,7 @@ def _read(folder: Path) -> Run:
         settings=settings,
         earlier=earlier,
         columns=columns,
+        table=read_table(folder / TABLE_FILE),
         events=_read_events(folder / "events.jsonl"),
         versions=json.loads(versions_file.read_text()) if versions_file.exists() else {},
         replays=_read_replays(folder / "evaluation.csv"),
@@ -127,12 +138,12 @@ def _read(folder: Path) -> Run:
 
 
 def read_settings(text: str) -> dict[str, Given]:
-    """The lines `key: value  # origin` that `config.dump_effective` writes, and what a hand has made of them.
+    """What `dump_effective` has written, and what a hand has made of it, by the names of settings.
 
     Raises:
         RefusedError: it is no YAML of one mapping.
     """
-    found = values_of(text, "config.yaml")
+    found = read_effective(text, "config.yaml")
     return {key: Given(to_yaml(value), origin or BY_HAND) for key, (value, origin) in found.items()}
 
 

@@ -1,4 +1,4 @@
-"""Rollouts: shared memory, the actor processes that fill it, and the loops that drive a policy.
+"""Sampling: shared memory, the actor processes that fill it with rollouts, and the loops that run a policy.
 
-Imports envs and policies, never learners; torch-free. Begin reading at `actor.py`.
+Imports envs and policies, never learners; torch-free. Start with `actor.py`.
 """

@@ -32,8 +32,10 @@ from ddp_ppo.maths.gae import accumulate_backwards
 from ddp_ppo.maths.moments import RmsState, compute_batch_moments
 from ddp_ppo.maths.seeding import Purpose, integer_seed, seed_global_generators, stream
 from ddp_ppo.policies.network import NetworkSpec
+from ddp_ppo.policies.registry import build_policy
 from ddp_ppo.processes.lifetime import die_with_parent, outlast_readers
-from ddp_ppo.protocols import ActorReport, Arrays, BatchEnv, EnvSpec, FloatArray, PlainState, Rows
+from ddp_ppo.protocols import ActorReport, Arrays, BatchEnv, EnvSpec, FloatArray, PlainState, Policy, Rows
+from ddp_ppo.sampling.drive import Player
 from ddp_ppo.sampling.episodes import EVAL_BLOCK, Episode, run_block
 from ddp_ppo.sampling.finite import (
     SIMULATION_STATE,
@@ -57,14 +59,13 @@ class Assistant(Protocol):
 
 
 AssistantFactory = Callable[[Arrays], Assistant]  # of the shared block's arrays
-PolicyClass = Callable[[NetworkSpec, EnvSpec, int, int], Any]  # for K environments and T steps of a rollout
 
 
 @dataclass(frozen=True, kw_only=True)
 class ActorJob:
     """All that an actor is told when it is spawned; plain values and the shared block.
 
-    Classes and functions in it travel by reference: the actor imports their modules before anything else.
+    Functions in it travel by reference: the actor imports their modules before anything else.
 
     Attributes:
         actor_id: index among the actors of its learner.
@@ -73,7 +74,7 @@ class ActorJob:
         rollout_length: T.
         env_arguments: keyword arguments of `make_batch_env` but num_envs.
         env: what the learner knows of the environment; the actor's own must be the same.
-        network, policy: the policy's shape and its class.
+        network, policy_backend: the policy's shape and which class acts, as for `build_policy`.
         annotate: what completes a rollout.
         field_names: the arrays of the block that belong to a rollout.
         num_slots: rollouts that the block has room for.
@@ -90,7 +91,7 @@ class ActorJob:
     env_arguments: dict[str, Any]
     env: EnvSpec
     network: NetworkSpec
-    policy: PolicyClass
+    policy_backend: str
     annotate: Annotate
     gamma: float
     gae_lambda: float
@@ -111,7 +112,7 @@ class Actor:
         self._env = make_batch_env(num_envs=job.num_envs, first_index=job.first_env, **job.env_arguments)
         if self._env.spec != job.env:
             raise ValueError(f"actor {job.actor_id} built {self._env.spec}, its learner {job.env}")
-        self._policy = job.policy(job.network, job.env, job.num_envs, job.rollout_length)
+        self._player = Player(self._build_policy(job.num_envs, job.rollout_length), job.num_envs)
         arrays = job.block.arrays
         own = slice(job.first_env, job.first_env + job.num_envs)
         self._arrays = arrays
@@ -133,8 +134,12 @@ class Actor:
         is_first = job.actor_id == job.rank == 0  # one of all is enough to find it out
         self._overlap = first_overlap(self._env, job.env_arguments, seeds[0]) if is_first else ""
         self._eval_env: BatchEnv | None = None
-        self._eval_policy: Any = None
+        self._eval_player: Player | None = None
         self._assistant: Assistant | None = None
+
+    def _build_policy(self, num_envs: int, num_steps: int) -> Policy:
+        job = self._job
+        return build_policy(job.policy_backend, job.network, job.env, num_envs=num_envs, num_steps=num_steps)
 
     def save(self) -> PlainState:
         """Where the environments and their episodes stand between two rollouts; "env" is None if it cannot be saved."""
@@ -145,6 +150,7 @@ class Actor:
             "episode_return": self._episode_return.copy(),
             "episode_length": self._episode_length.copy(),
             "discounted_return": self._discounted_return.copy(),
+            "policy_state": self._player.state.copy(),
         }
 
     def restore(self, state: PlainState) -> None:
@@ -152,6 +158,7 @@ class Actor:
         if state["env"] is None:
             return
         self._obs = self._env.restore(state["env"]).copy()
+        self._player.state[:] = state.get("policy_state", 0.0)  # missing in checkpoints of a policy without a state
         self._episode_return = np.array(state["episode_return"], np.float64)
         self._episode_length = np.array(state["episode_length"], np.int64)
         self._discounted_return = np.array(state["discounted_return"], np.float64)
@@ -160,18 +167,19 @@ class Actor:
         """Fills this actor's slices of a rollout slot with T steps, annotates them and reports on them."""
         job, start = self._job, time.perf_counter()
         slices = self._slots[slot]
-        self._policy.load(self._published("parameters", slot), self._obs_rms_state(slot))
-        self._policy.begin(stream(job.seed, Purpose.ACTION_NOISE, job.rank, job.actor_id, round_index))
+        policy = self._player.policy
+        policy.load(self._published("parameters", slot), self._obs_rms_state(slot))
+        policy.begin(stream(job.seed, Purpose.ACTION_NOISE, job.rank, job.actor_id, round_index))
         rows = self._rows[slot]
         rows.obs[0][...] = self._obs
-        reward_terms = self._run_steps(self._policy.act, rows)
+        reward_terms = self._player.rollout(self._run_steps, rows)
         self._obs = rows.obs[-1].copy()
         sampled = time.perf_counter()
         slices["reward"][:] = self._reward
         self._require_finite(first_in_steps(slices), slot)
         scale = float(self._published("reward_scale", slot)[0])
         clip = REWARD_CLIP if job.normalize_reward else np.inf
-        job.annotate(self._policy, slices, Discounting(job.gamma, job.gae_lambda, scale, clip))
+        job.annotate(policy, slices, Discounting(job.gamma, job.gae_lambda, scale, clip))
         self._require_finite(first_in_annotations(slices), slot)
         return self._report(slices, reward_terms, start=start, sampled=sampled)
 
@@ -255,13 +263,14 @@ class Actor:
     def evaluate(self, seeds: list[int], slot: int = 0) -> list[Episode]:
         """One block of deterministic episodes with the published parameters, in environments of its own."""
         job = self._job
-        if self._eval_env is None:
+        if self._eval_env is None or self._eval_player is None:
             self._eval_env = make_batch_env(num_envs=EVAL_BLOCK, **job.env_arguments)
-            self._eval_policy = job.policy(job.network, job.env, EVAL_BLOCK, 1)
-        self._eval_policy.load(self._published("parameters", slot), self._obs_rms_state(slot))
+            self._eval_player = Player(self._build_policy(EVAL_BLOCK, 1), EVAL_BLOCK)
+        self._eval_player.policy.load(self._published("parameters", slot), self._obs_rms_state(slot))
+        self._eval_player.restart()
         progress = self._arrays["progress"][job.actor_id : job.actor_id + 1]
         training_streams = random.getstate(), np.random.get_state()
-        episodes = run_block(self._eval_env, _Counted(self._eval_policy, progress), seeds)
+        episodes = run_block(self._eval_env, _Counted(self._eval_player, progress), seeds)
         random.setstate(training_streams[0])
         np.random.set_state(training_streams[1])
         return episodes
@@ -281,17 +290,17 @@ class Actor:
 
 
 class _Counted:
-    """A policy that counts its actions in `progress`, so that a slow evaluation can be told from one that hangs."""
+    """Counts the actions of a player in `progress`, so that a slow evaluation can be told from one that hangs."""
 
-    def __init__(self, policy: Any, progress: NDArray[np.int64]) -> None:
-        self._policy, self._progress = policy, progress
+    def __init__(self, player: Player, progress: NDArray[np.int64]) -> None:
+        self._player, self._progress = player, progress
+        self.after = player.after
         progress[0] = 0
 
-    def mode(self, obs: FloatArray) -> NDArray[Any]:
+    def choose(self, obs: FloatArray) -> NDArray[Any]:
         """Actions for observations [K, D]."""
         self._progress[0] += 1
-        actions: NDArray[Any] = self._policy.mode(obs)
-        return actions
+        return self._player.choose(obs)
 
 
 def actor_main(job: ActorJob, connection: Connection) -> None:

@@ -7,13 +7,13 @@ environments, the last one padded: the same seeds then give the same returns who
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from typing import Any, NamedTuple, Protocol
+from typing import NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 
 from ddp_ppo.maths.seeding import Purpose, integer_seed, seed_global_generators
-from ddp_ppo.protocols import BatchEnv, FloatArray, Step
+from ddp_ppo.protocols import BatchEnv
+from ddp_ppo.sampling.drive import Chooser, Transition, drive
 
 EVAL_BLOCK = 5
 ENDLESS_STEPS = 10_000  # an episode that neither ends nor has a limit is cut here
@@ -37,12 +37,6 @@ class Episode(NamedTuple):
         return "" if is_whole else f"{self.end} in step {self.length} of the episode of seed {self.seed}"
 
 
-class ActingPolicy(Protocol):
-    """What an evaluation needs of a policy."""
-
-    def mode(self, obs: FloatArray) -> NDArray[Any]: ...
-
-
 def evaluation_seeds(seed: int, num_episodes: int) -> list[int]:
     """The environment seeds that every evaluation of a run with this seed uses."""
     return [integer_seed(seed, Purpose.EVALUATION, episode) for episode in range(num_episodes)]
@@ -53,33 +47,37 @@ def blocks_of(seeds: Sequence[int]) -> list[list[int]]:
     return [list(seeds[start : start + EVAL_BLOCK]) for start in range(0, len(seeds), EVAL_BLOCK)]
 
 
-def run_block(env: BatchEnv, policy: ActingPolicy, seeds: Sequence[int]) -> list[Episode]:
+def padded_block(seeds: Sequence[int]) -> list[int]:
+    """EVAL_BLOCK seeds, the last one repeated where there are fewer."""
+    return [*seeds, *[seeds[-1]] * (EVAL_BLOCK - len(seeds))]
+
+
+def run_block(env: BatchEnv, chooser: Chooser, seeds: Sequence[int]) -> list[Episode]:
     """Runs one episode for each of at most EVAL_BLOCK seeds; env has exactly EVAL_BLOCK environments.
 
     Leaves the global generators of `random` and NumPy, which some environments draw from, seeded by the block.
     """
     seed_global_generators(seeds[0])
-    padded = [*seeds, *[seeds[-1]] * (EVAL_BLOCK - len(seeds))]
+    padded = padded_block(seeds)
     obs = env.reset(padded)
     total = np.zeros(EVAL_BLOCK)
     limit = env.spec.max_episode_steps or ENDLESS_STEPS
     episodes: dict[int, Episode] = {}
-    for step in range(1, limit + 1):
-        result = env.step(policy.mode(obs))
-        total += result.reward
-        for i, end in _ended(result):
+    for step, transition in zip(range(1, limit + 1), drive(env, chooser, obs), strict=False):
+        total += transition.step.reward
+        for i, end in _ended(transition):
             episodes.setdefault(i, Episode(padded[i], float(total[i]), step, end))
         if episodes.keys() >= set(range(len(seeds))):
             break
-        obs = result.obs
     for i, seed in enumerate(seeds):
         episodes.setdefault(i, Episode(seed, float(total[i]), limit, "cut"))
     return [episodes[i] for i in range(len(seeds))]
 
 
-def _ended(result: Step) -> Iterator[tuple[int, str]]:
+def _ended(transition: Transition) -> Iterator[tuple[int, str]]:
     """Environments whose episode is over with this step, and why."""
-    is_over, is_known = result.terminated | result.truncated, np.isfinite(result.obs).all(axis=1)
+    result, is_over = transition.step, transition.ended
+    is_known = np.isfinite(result.obs).all(axis=1)
     for i in np.flatnonzero(is_over | ~is_known | ~np.isfinite(result.reward)).tolist():
         if not np.isfinite(result.reward[i]):
             yield i, f"reward {result.reward[i]}"

@@ -13,9 +13,11 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
+import numpy as np
 from numpy.typing import NDArray
 
-from ddp_ppo.protocols import Arrays, RmsState, RolloutPolicy, Shapes
+from ddp_ppo.maths.moments import RmsState
+from ddp_ppo.protocols import Arrays, Policy, Shapes
 
 REWARD_CLIP = 10.0  # scaled rewards are held inside +-10
 
@@ -74,6 +76,22 @@ class Rollout:
         """Samples that wait to be trained on: T * B after a rollout, 0 after `clear`."""
         return int(self.arrays["reward"].size) if self._is_filled else 0
 
+    def shuffled(self, sequence_length: int, generator: np.random.Generator) -> NDArray[np.int64]:
+        """The numbers of all samples, cut into sequences of L steps in one environment, the sequences in random order.
+
+        Sample t * B + b is step t of environment b. A mini-batch is a range of columns: complete sequences, whose state
+        and masks begin where the sequence begins. Sequences of length 1 are single samples.
+
+        Returns:
+            [L, T * B / L] numbers; L has to divide T.
+        """
+        num_steps, num_envs = self.arrays["reward"].shape
+        steps = np.arange(num_steps).reshape(-1, sequence_length)  # [T / L, L]
+        numbers: NDArray[np.int64] = steps.T[:, :, None] * num_envs + np.arange(num_envs)  # [L, T / L, B]
+        order = generator.permutation(num_steps * num_envs // sequence_length)
+        shuffled: NDArray[np.int64] = numbers.reshape(sequence_length, -1)[:, order]
+        return shuffled
+
     def fill(self, normalization: Normalization = RAW) -> None:
         """Says that the actors have written a complete rollout, and what it was normalised with."""
         self.normalization = normalization
@@ -93,7 +111,7 @@ class Discounting(NamedTuple):
     reward_clip: float
 
 
-Annotate = Callable[[RolloutPolicy, Arrays, Discounting], None]  # completes one actor's slices [T(+1), K, ...] in place
+Annotate = Callable[[Policy, Arrays, Discounting], None]  # completes one actor's slices [T(+1), K, ...] in place
 
 
 def scale_reward(reward: Any, scale: float, clip: float) -> Any:

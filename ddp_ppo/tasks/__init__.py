@@ -1,4 +1,4 @@
-"""Environments of this project's own.
+"""Environments that come with the project.
 
-Imports envs. Begin reading at `catch.py`.
+Imports only `protocols.py`. Start with `catch.py`.
 """

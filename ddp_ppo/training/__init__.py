@@ -1,4 +1,4 @@
-"""One training run: what it will do, the loop, what learners agree on, what is written down.
+"""One training run: its plan, its loop, what learners agree on, and what is recorded.
 
-Imports everything but the commands. Begin reading at `trainer.py`.
+Imports learners and report. Start with `trainer.py`.
 """

@@ -41,9 +41,7 @@ def image_advice(config: Config, env: EnvSpec) -> list[str]:
 
 def action_advice(config: Config, env: EnvSpec) -> list[str]:
     """What is to be said where an untrained policy, 0 +- exp(init_log_std), does not suit the range of an action."""
-    if env.action_kind != "box":
-        return []
-    low, high = np.array(env.action_low), np.array(env.action_high)
+    low, high = env.action.low.astype(np.float64), env.action.high.astype(np.float64)
     half, std = (high - low) / 2, math.exp(config.init_log_std)
     known = np.isfinite(half) & (half > 0)
     with np.errstate(divide="ignore", invalid="ignore"):
@@ -62,4 +60,4 @@ def action_advice(config: Config, env: EnvSpec) -> list[str]:
 
 
 def _range(env: EnvSpec, index: int) -> str:
-    return f"the range of action {index} is {env.action_low[index]:g} .. {env.action_high[index]:g}"
+    return f"the range of action {index} is {env.action.low[index]:g} .. {env.action.high[index]:g}"

@@ -10,7 +10,8 @@ from ddp_ppo.distributed.group import LearnerGroup
 from ddp_ppo.learners.interface import Learner, Workplace
 from ddp_ppo.learners.starting_point import StartingPoint
 from ddp_ppo.processes.stop_request import StopRequest
-from ddp_ppo.runs.metrics import Console
+from ddp_ppo.runs.console import Console
+from ddp_ppo.runs.metric_table import METRICS
 from ddp_ppo.sampling.actor_pool import ActorPool
 from ddp_ppo.sampling.shared_memory import SharedBlock, page_locked
 from ddp_ppo.training.diagnosis import Diagnosis
@@ -72,7 +73,8 @@ def assemble(
     learner = plan.kind.make(plan, Workplace(start=start, group=group, arrays=block.arrays, pool=pool))
     sampler = Sampler(plan, block, pool)
     diagnosis = Diagnosis(plan, learner, sampler=sampler, recorder=recorder)
-    sync = Sync(group, learner, interval=config.param_sync_interval, num_rounds=plan.num_rounds)
+    table = (*METRICS, *plan.kind.metrics)
+    sync = Sync(group, learner, table, interval=config.param_sync_interval, num_rounds=plan.num_rounds)
     evaluator = Evaluator(plan, sampler, sync=sync, diagnosis=diagnosis, recorder=recorder, stop=stop)
     saver = Saver(group, sync, evaluator=evaluator, recorder=recorder)
     with stop.cuttable():

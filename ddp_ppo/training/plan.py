@@ -164,11 +164,10 @@ def plan_lines(plan: Plan) -> dict[str, str]:
     samples = plan.num_samples
     steps = config.transitions_per_round(topology.num_learners)
     device = "cpu" if topology.device == "cpu" else topology.device.split(":")[0] + ":0 .."
-    actions = f"{env.action_size} continuous" if env.action_kind == "box" else f"{env.action_size} discrete"
     lines = [
         (
             "environment",
-            f"{env.env_id}, backend {env.backend}: {env.obs_size} observations, {actions} actions, "
+            f"{env.env_id}, backend {env.backend}: {env.obs_size} observations, {env.action.describe()} actions, "
             f"time limit {env.max_episode_steps or 'none'}",
         ),
         (

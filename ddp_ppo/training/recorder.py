@@ -15,15 +15,19 @@ from pathlib import Path
 from shlex import quote
 from typing import Any
 
-from ddp_ppo.config.settings import Config, ConfigError, save_effective
+from ddp_ppo.config.settings import Config, ConfigError
+from ddp_ppo.config.writing import save_effective
 from ddp_ppo.protocols import Arrays, PlainState
 from ddp_ppo.report.report import report_or_warn
 from ddp_ppo.runs.anomalies import Anomaly, Watch
 from ddp_ppo.runs.checkpoint import copy_atomically, save_checkpoint, save_model
+from ddp_ppo.runs.console import Console, progress_line
+from ddp_ppo.runs.csv_log import CsvLog
 from ddp_ppo.runs.events import EventLog
 from ddp_ppo.runs.evidence import save_evidence
 from ddp_ppo.runs.folder import RunFolder, home_of
-from ddp_ppo.runs.metrics import Console, CsvLog, TensorBoardLog, progress_line
+from ddp_ppo.runs.metric_table import EPISODES, METRICS, SCORE, TABLE_FILE, TRAINING_RETURN, save_table
+from ddp_ppo.runs.tensorboard import TensorBoardLog
 from ddp_ppo.runs.versions import save_versions
 from ddp_ppo.training.plan import Plan
 from ddp_ppo.training.sampler import Frozen
@@ -126,6 +130,7 @@ class Recorder(FaultRecorder):
         except ConfigError:
             self._stack.close()
             raise
+        self._table = (*METRICS, *plan.kind.metrics)
         self._watch = Watch()
         self._recent_return = math.nan
 
@@ -136,11 +141,16 @@ class Recorder(FaultRecorder):
                 effective.rename(self._folder.path / f"config_until_round_{round_index}.yaml")
             save_effective(self._plan.config, effective)
             save_versions(self._folder.path / "versions.json")
+            save_table(self._folder.path / TABLE_FILE, self._table)
             self._stack.callback(report_or_warn, self._folder.path, self.say)  # when the files below are closed
             self._csv = CsvLog(self._folder.metrics, after_round=round_index)
             self._stack.callback(self._csv.close)
             self._tensorboard = TensorBoardLog(
-                self._folder.tensorboard, after_step=env_steps, settings=asdict(self._plan.config)
+                self._folder.tensorboard,
+                self._table,
+                after_step=env_steps,
+                settings=self._plan.config.values(),
+                reported=self._csv.reported,
             )
             self._stack.callback(lambda: self._write("tensorboard", self._tensorboard.close))
         except OSError as error:
@@ -157,12 +167,16 @@ class Recorder(FaultRecorder):
         self._write("tensorboard", lambda: self._tensorboard.write(row, env_steps))
         for anomaly in self._watch.update(row):
             self.anomaly(anomaly, round_index, env_steps)
-        if row["rollout/episodes"]:
-            self._recent_return = row["rollout/episode_return_mean"]
+        if row[EPISODES]:
+            self._recent_return = row[TRAINING_RETURN]
         line = progress_line(
-            row, num_rounds=self._plan.num_rounds, recent_return=self._recent_return, seconds_left=seconds_left
+            row,
+            self._table,
+            num_rounds=self._plan.num_rounds,
+            recent_return=self._recent_return,
+            seconds_left=seconds_left,
         )
-        self.console.progress(line, keep=is_last or not math.isnan(row["eval/return_mean"]))
+        self.console.progress(line, keep=is_last or not math.isnan(row[SCORE]))
         if is_last and math.isnan(self._recent_return):
             self.say("note: no episode has ended so far; max_episode_steps would end them after so many steps")
 

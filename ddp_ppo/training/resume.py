@@ -10,7 +10,8 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from ddp_ppo.config.settings import Config, ConfigError, describe_settings, load_config
+from ddp_ppo.config.load import load_config
+from ddp_ppo.config.settings import Config, ConfigError
 from ddp_ppo.distributed.group import folder_of_launch
 from ddp_ppo.distributed.topology import TrainingTopology
 from ddp_ppo.learners.interface import Learner, LearnerJob
@@ -152,9 +153,9 @@ def _require_fit(path: Path, content: Mapping[str, Any], config: Config, network
     count, needed = len(agreed_learner(content)[kind.trained]), kind.num_parameters(config, network)
     if count != needed:
         raise CheckpointError(f"resume: {path} holds {count:,} parameters, this configuration needs {needed:,}")
-    if content["env"]["env_id"] != config.env_id:
+    if content["env"]["env_id"] != ", ".join(config.tasks):
         raise CheckpointError(
-            f"resume: {path} is of {content['env']['env_id']}, this configuration of {config.env_id}; "
+            f"resume: {path} is of {content['env']['env_id']}, this configuration of {', '.join(config.tasks)}; "
             f"init_from={path} would start a new run from its parameters"
         )
 
@@ -162,12 +163,13 @@ def _require_fit(path: Path, content: Mapping[str, Any], config: Config, network
 def _changed_settings(config: Config, effective: Path) -> list[str]:
     """A note of what is set differently from the run that is resumed."""
     try:
-        before = load_config(effective)
+        before = load_config(effective).values()
     except ConfigError:
         return []  # a checkpoint that was copied elsewhere, or a file of another version
-    names = [s.name for s in describe_settings() if s.name not in _NOT_COMPARED]
     changes = [
-        f"{n}: {getattr(before, n)} -> {getattr(config, n)}" for n in names if getattr(before, n) != getattr(config, n)
+        f"{name}: {before.get(name)} -> {value}"
+        for name, value in config.values().items()
+        if name not in _NOT_COMPARED and before.get(name) != value
     ]
     return [f"settings that differ from the run so far: {'; '.join(changes)}"] if changes else []
 

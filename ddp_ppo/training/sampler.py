@@ -14,8 +14,6 @@ from dataclasses import dataclass
 from typing import NamedTuple
 
 from ddp_ppo.maths.moments import RmsState
-from ddp_ppo.policies.numpy_policy import NumpyPolicy
-from ddp_ppo.policies.torch_policy import TorchPolicy
 from ddp_ppo.protocols import ActorReport, Arrays, FloatArray, PlainState
 from ddp_ppo.sampling.actor import ActorJob
 from ddp_ppo.sampling.actor_pool import ActorPool
@@ -156,7 +154,6 @@ def actor_jobs(plan: Plan, block: SharedBlock) -> list[ActorJob]:
 
 def _actor_job(plan: Plan, block: SharedBlock, actor_id: int) -> ActorJob:
     config, topology = plan.config, plan.topology
-    is_torch = config.policy_backend == "torch" or not plan.network.is_mlp
     return ActorJob(
         actor_id=actor_id,
         rank=topology.rank,
@@ -167,7 +164,7 @@ def _actor_job(plan: Plan, block: SharedBlock, actor_id: int) -> ActorJob:
         env_arguments=config.env_arguments,
         env=plan.env,
         network=plan.network,
-        policy=TorchPolicy if is_torch else NumpyPolicy,
+        policy_backend=config.policy_backend,
         annotate=plan.kind.annotate,
         gamma=config.gamma,
         gae_lambda=config.gae_lambda,

@@ -14,7 +14,7 @@ from dataclasses import dataclass, replace
 from fractions import Fraction
 from typing import Any
 
-from ddp_ppo.config.settings import Config, ConfigError, warnings
+from ddp_ppo.config.settings import Config, ConfigError
 from ddp_ppo.text import entry
 
 _INTERVALS = ("eval_interval", "checkpoint_interval")
@@ -55,12 +55,12 @@ def scale_up(config: Config, environments: str, keep: str, *, num_learners: int)
     if config.learner != "ppo":
         raise ConfigError(f"--environments: the arithmetic is that of learner: ppo, not of learner: {config.learner}")
     factor = _factor(config, environments)
-    settings: dict[str, Any] = {"envs_per_actor": _whole(config, "envs_per_actor", factor)}
+    settings: dict[str, Any] = {"envs_per_actor": _whole("envs_per_actor", config.envs_per_actor, factor)}
     if keep == "transitions":
-        settings["rollout_length"] = _whole(config, "rollout_length", 1 / factor)
+        settings["rollout_length"] = _whole("rollout_length", config.rollout_length, 1 / factor)
     if keep == "updates":
-        settings["minibatch_size"] = _whole(config, "minibatch_size", factor)
-    scaled = replace(config, **settings, origins={})
+        settings["minibatch_size"] = _whole("minibatch_size", config.ppo.minibatch_size, factor)
+    scaled = replace(config, **settings)
     before, after = (arithmetic(one, num_learners) for one in (config, scaled))
     rows = {name: (before[name], after[name]) for name in before}
     return scaled, ScaleUp(keep, settings, rows, _notes(config, scaled, factor, rows))
@@ -68,18 +68,18 @@ def scale_up(config: Config, environments: str, keep: str, *, num_learners: int)
 
 def arithmetic(config: Config, num_learners: int) -> dict[str, int]:
     """Environments, samples, mini-batches and gradient steps of a configuration; `gradient steps` are a learner's."""
-    rounds, batches = config.num_rounds(num_learners), config.minibatches_per_epoch
+    rounds, batches = config.num_rounds(num_learners), config.ppo.minibatches_per_epoch(config.samples_per_round)
     transitions = config.transitions_per_round(num_learners)
     return {
         "environments": config.envs_per_learner * num_learners,
         "rollout_length": config.rollout_length,
         "transitions a round": transitions,
-        "minibatch_size": min(config.minibatch_size, config.samples_per_round),
+        "minibatch_size": min(config.ppo.minibatch_size, config.samples_per_round),
         "mini-batches an epoch": batches,
-        "gradient steps a round": config.num_epochs * batches,
+        "gradient steps a round": config.ppo.num_epochs * batches,
         "rounds": rounds,
         "transitions of the run": rounds * transitions,
-        "gradient steps of the run": rounds * config.num_epochs * batches,
+        "gradient steps of the run": rounds * config.ppo.num_epochs * batches,
     }
 
 
@@ -109,9 +109,8 @@ def _factor(config: Config, environments: str) -> Fraction:
     return number / (actors * config.envs_per_actor)
 
 
-def _whole(config: Config, name: str, factor: Fraction) -> int:
+def _whole(name: str, value: int, factor: Fraction) -> int:
     """A setting times a factor, which must come out whole."""
-    value = getattr(config, name)
     if value % factor.denominator:
         below = value // factor.denominator * factor.denominator
         nearest = f"{below} or {below + factor.denominator}" if below else f"{factor.denominator}"
@@ -124,7 +123,7 @@ def _shown(factor: Fraction) -> str:
 
 
 def _notes(config: Config, scaled: Config, factor: Fraction, rows: dict[str, tuple[int, int]]) -> tuple[str, ...]:
-    notes = list(warnings(scaled))
+    notes = scaled.ppo.warnings(scaled.samples_per_round)
     before, after = (_share_beyond(one) for one in (config, scaled))
     if scaled.rollout_length < config.rollout_length and after > _MUCH_BEYOND:
         horizon = 1 / max(1 - scaled.gamma * scaled.gae_lambda, 1e-9)
@@ -139,7 +138,7 @@ def _notes(config: Config, scaled: Config, factor: Fraction, rows: dict[str, tup
             "or set target_kl"
         )
     before, after = rows["gradient steps of the run"]
-    if scaled.minibatch_size != config.minibatch_size and after != before:
+    if scaled.ppo.minibatch_size != config.ppo.minibatch_size and after != before:
         word = "raise" if after < before else "lower"
         notes.append(
             f"the run takes {_shown(Fraction(after, before))} the gradient steps: {word} total_env_steps, or "

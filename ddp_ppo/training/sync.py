@@ -24,10 +24,8 @@ from ddp_ppo.learners.interface import Learner
 from ddp_ppo.maths.moments import RmsState, merge_rms_states
 from ddp_ppo.protocols import ActorReport, Arrays, FloatArray
 from ddp_ppo.runs.agreement import average_states
+from ddp_ppo.runs.metric_table import BUFFER_SIZE, MetricTable
 from ddp_ppo.training.message import EpisodeSums, Message, merged
-
-_TOTALS = ("buffer_size", "train/gradient_steps")  # shown as sums over learners; every other metric is a mean
-_PER_LEARNER = ("train/epochs",)  # of several learners the smallest and the largest are shown too
 
 
 class ConsistencyError(RuntimeError):
@@ -59,9 +57,15 @@ class Outcome:
 class Sync:
     """Keeps the learners of a run together: when parameters are averaged, and whether they are everyone's."""
 
-    def __init__(self, group: LearnerGroup, learner: Learner, *, interval: int, num_rounds: int) -> None:
-        """Learners that drift apart are averaged after every `interval` rounds and after the last one."""
-        self._group, self._learner = group, learner
+    def __init__(
+        self, group: LearnerGroup, learner: Learner, table: MetricTable, *, interval: int, num_rounds: int
+    ) -> None:
+        """Averages learners that drift apart after every `interval` rounds and after the last one.
+
+        Args:
+            table: says what becomes of several learners' values of a metric.
+        """
+        self._group, self._learner, self._table = group, learner, table
         self._interval, self._num_rounds = interval, num_rounds
         self._rounds_apart = 0  # since learners were equal
         self._terms: tuple[str, ...] = ()  # names of the reward's terms, the same on all ranks
@@ -111,7 +115,7 @@ class Sync:
                 merge_rms_states([history.obs, *(message.obs_moments for message in messages)]),
                 merge_rms_states([history.returns, *(message.return_moments for message in messages)]),
             ),
-            metrics=_together(messages),
+            metrics=_together(messages, self._table),
             stop_signal=max(message.stop_signal for message in messages) or None,
         )
 
@@ -198,14 +202,16 @@ def reward_metrics(reports: Sequence[ActorReport], names: Sequence[str]) -> dict
     return metrics
 
 
-def _together(messages: Sequence[Message]) -> dict[str, float]:
-    """The metrics of all learners: means weighted by samples, sums for what is counted."""
+def _together(messages: Sequence[Message], table: MetricTable) -> dict[str, float]:
+    """The metrics of all learners together, as the table says: means weighted by samples, or sums."""
     per_learner = [dict(message.metrics) for message in messages]
-    metrics = average_metrics(per_learner, [one["buffer_size"] for one in per_learner])
-    metrics |= {name: sum(one[name] for one in per_learner) for name in _TOTALS if name in metrics}
-    for name in (name for name in _PER_LEARNER if name in metrics and len(messages) > 1):
-        values = [one[name] for one in per_learner]
-        metrics |= {f"{name}_min": min(values), f"{name}_max": max(values)}
+    metrics = average_metrics(per_learner, [one[BUFFER_SIZE] for one in per_learner])
+    for row in (row for row in table if row.name in metrics):
+        values = [one[row.name] for one in per_learner]
+        if row.reduction == "sum":
+            metrics[row.name] = sum(values)
+        if row.has_extremes and len(values) > 1:
+            metrics |= {f"{row.name}_min": min(values), f"{row.name}_max": max(values)}
     metrics |= _episode_metrics(EpisodeSums(*map(sum, zip(*(message.episodes for message in messages), strict=True))))
     first_checksums = {next(iter(message.checksums.values())) for message in messages}
     metrics["sync/distinct_parameters"] = float(len(first_checksums))

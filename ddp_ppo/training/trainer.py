@@ -21,7 +21,7 @@ from ddp_ppo.config.settings import Config
 from ddp_ppo.distributed.group import CollectiveError
 from ddp_ppo.processes.stop_request import CutShort, StopRequest
 from ddp_ppo.runs.anomalies import overlap_at_reset
-from ddp_ppo.runs.metrics import Console, time_metrics
+from ddp_ppo.runs.console import Console
 from ddp_ppo.sampling.actor_pool import ActorError
 from ddp_ppo.sampling.finite import NonFiniteError
 from ddp_ppo.training.assembly import assemble
@@ -32,6 +32,7 @@ from ddp_ppo.training.plan import Plan, prepare
 from ddp_ppo.training.resume import RunState, restore_actors, restore_learner
 from ddp_ppo.training.sampler import Frozen, Sampled
 from ddp_ppo.training.sync import ConsistencyError, Outcome
+from ddp_ppo.training.time_split import with_time_split
 
 
 def train(
@@ -50,7 +51,7 @@ def train(
     Args:
         config: of `load_config("task.yaml", ["seed=3"])`, or `Config(env_id="CartPole-v1", seed=3)`.
         environ: torchrun's variables, which say which of the learners this process is; None for those of the process.
-        console: where to print; `Console.silent()` prints nothing.
+        console: where to print; `Console.silent()` says nothing.
         on_round: is called after each round with its row of metrics. If it returns False the run ends after this round
             as it does after its last one, with a checkpoint and a model. With several learners each process calls its
             own, and False from any of them ends the run.
@@ -186,11 +187,11 @@ class _Run:
         steps = moment.env_steps - self.done.env_steps
         row = {
             **{name: float(value) for name, value in moment._asdict().items()},
-            **{name: value for name, value in outcome.metrics.items() if not name.startswith("time/")},
+            **outcome.metrics,
             **evaluation,
             "rollout/policy_lag": float(data.policy_lag),
-            **time_metrics(outcome.metrics, seconds, num_steps=steps, elapsed_seconds=elapsed),
         }
+        row = with_time_split(row, seconds, num_steps=steps, elapsed_seconds=elapsed)
         self.stop_signal = outcome.stop_signal
         self.is_over = self._is_last(row)
         per_round = (elapsed - self.start.elapsed_seconds) / (moment.round - self.start.round)

@@ -1,10 +1,10 @@
 #!/usr/bin/env bash
-# Trains on several nodes at once, and again where it stood after preemption or the time limit. The project's folder and
-# output_dir lie on a file system that all nodes share. From that folder, after `./run.sh plan CONFIG` has set it up there:
+# Trains on several nodes at once and continues after preemption or the time limit. The project's folder and output_dir must
+# be on a file system that all nodes share. Submit it from that folder, after `./run.sh plan CONFIG` has set it up there:
 #
 #   sbatch --partition=NAME --nodes=4 scripts/slurm/several_nodes.sh configs/multi_gpu.yaml seed=3
 #
-# Words after the configuration replace what the script derives from the allocation.
+# Settings after the configuration override those that the script derives from the allocation.
 #SBATCH --job-name=ddp_ppo
 #SBATCH --output=slurm-%j.log
 #SBATCH --open-mode=append
@@ -23,7 +23,7 @@ config=${1:?the configuration is missing}
 shift
 read -ra settings <<<"$(settings_for "$SLURM_NNODES")"
 host=$(scontrol show hostnames "$SLURM_JOB_NODELIST" | head -n 1)
-port=${MASTER_PORT:-$((20000 + SLURM_JOB_ID % 20000))} # so that two jobs on a node do not meet
+port=${MASTER_PORT:-$((20000 + SLURM_JOB_ID % 20000))} # so that two jobs on a node do not collide
 run_and_requeue srun --kill-on-bad-exit=1 \
     .venv/bin/python -m torch.distributed.run --nnodes="$SLURM_NNODES" --nproc_per_node="$learners_per_node" \
     --rdzv_backend=c10d --rdzv_endpoint="$host:$port" --rdzv_id="$SLURM_JOB_ID" --max-restarts=3 \

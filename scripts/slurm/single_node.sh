@@ -1,10 +1,10 @@
 #!/usr/bin/env bash
-# Trains on one node, and again where it stood after preemption or the time limit. From the project's folder, after
-# `./run.sh plan CONFIG` has set it up there:
+# Trains on one node and continues after preemption or the time limit. Submit it from the project's folder, after
+# `./run.sh plan CONFIG` has set the project up there:
 #
 #   sbatch --partition=NAME scripts/slurm/single_node.sh configs/multi_gpu.yaml seed=3
 #
-# Words after the configuration replace what the script derives from the allocation.
+# Settings after the configuration override those that the script derives from the allocation.
 #SBATCH --job-name=ddp_ppo
 #SBATCH --output=slurm-%j.log
 #SBATCH --open-mode=append

@@ -9,7 +9,8 @@ import unittest
 
 from ddp_ppo.check.run import STAGES, CheckResult, Stage, StageResult, check, closing_text, stage_text
 from ddp_ppo.check.trial import Report
-from ddp_ppo.config.settings import Config, load_config
+from ddp_ppo.config.load import load_config
+from ddp_ppo.config.settings import Config
 from ddp_ppo.runs.checkpoint import CheckpointError
 from tests.support.planted_faults import FAULTS, OwnBatch, Point, env_id_of
 from tests.support.process import ROOT, FolderTestCase, Program
@@ -95,7 +96,7 @@ class TaskTest(unittest.TestCase):
         self.assertTrue(result.has_passed, said(result))
 
     def test_of_several_tasks_the_first_is_looked_at_and_all_are_trained(self):
-        result = checked(Config(env_id="CartPole-v1, CartPole-v0", **SMALL), STAGES)
+        result = checked(Config(env_ids=["CartPole-v1", "CartPole-v0"], **SMALL), STAGES)
         self.assertTrue(result.has_passed, said(result))
 
     def test_nothing_is_found_in_the_small_tasks_of_gymnasium(self):

@@ -17,9 +17,13 @@ from ddp_ppo.check.training import (
 from ddp_ppo.check.trial import Report, SkipStage, StageError, Trial
 from ddp_ppo.config.settings import Config
 from ddp_ppo.export import export
+from ddp_ppo.learners.ppo.metrics import PPO_METRICS
 from ddp_ppo.runs.checkpoint import find_checkpoint, save_checkpoint
+from ddp_ppo.runs.metric_table import STAGES
 from ddp_ppo.training.plan import prepare
 
+PPO_NAMES = ("approx_kl", "clip_fraction", "value_loss", "entropy", "grad_norm", "epochs")
+PPO_NAMES = [f"train/{name}" for name in PPO_NAMES]
 SMALL = {"num_actors": 1, "envs_per_actor": 2, "rollout_length": 32, "minibatch_size": 32, "num_epochs": 1}
 SMALL |= {"hidden_sizes": (8,), "total_env_steps": 128_000}
 
@@ -42,18 +46,29 @@ class RowTest(unittest.TestCase):
     ROW = {  # noqa: RUF012 - never written to
         **{"round": 1.0, "env_steps": 64.0, "buffer_size": 64.0, "rollout/episodes": 0.0},
         **{"train/learning_rate": 1e-3, "train/gradient_steps": 2.0, "train/policy_loss": -0.1},
-        **{f"time/{name}": 1.0 for name in ("steps_per_second", "sample_seconds", "train_seconds", "round_seconds")},
+        **{name: 1.0 for name in PPO_NAMES},
+        **{f"time/{name}_seconds": 1.0 for name in ("elapsed", "idle", "round", *STAGES)},
+        **{"time/steps_per_second": 1.0, "rollout/policy_lag": 0.0, "sync/distinct_parameters": 1.0},
         **{"rollout/episode_return_mean": math.nan, "eval/return_mean": math.nan, "train/action_std": math.nan},
     }
 
     def test_what_may_be_empty_is_no_fault(self):
-        self.assertEqual(row_faults(self.ROW), [])
+        self.assertEqual(row_faults(self.ROW, PPO_METRICS), [])
+        untrained = {**self.ROW, "train/gradient_steps": 0.0, "train/policy_loss": math.nan}
+        self.assertEqual(row_faults(untrained, PPO_METRICS), [])
 
     def test_a_metric_that_is_missing_empty_or_infinite_is_named(self):
         for name, value in (("train/policy_loss", math.nan), ("eval/return_mean", math.inf), ("env_steps", math.nan)):
-            self.assertEqual(row_faults({**self.ROW, name: value}), [f"round 1: no finite value of {name}"])
-        row = {name: value for name, value in self.ROW.items() if name != "train/learning_rate"}
-        self.assertEqual(row_faults(row), ["round 1: no finite value of train/learning_rate"])
+            self.assertEqual(
+                row_faults({**self.ROW, name: value}, PPO_METRICS), [f"round 1: no finite value of {name}"]
+            )
+        for name in ("train/learning_rate", "time/idle_seconds"):
+            row = {other: value for other, value in self.ROW.items() if other != name}
+            self.assertEqual(row_faults(row, PPO_METRICS), [f"round 1: no finite value of {name}"])
+
+    def test_what_a_learner_measures_without_a_row_must_be_finite_too(self):
+        row = {**self.ROW, "train/own": math.nan}
+        self.assertEqual(row_faults(row, PPO_METRICS), ["round 1: no finite value of train/own"])
 
 
 class TrainingTest(unittest.TestCase):
@@ -61,7 +76,8 @@ class TrainingTest(unittest.TestCase):
         report = report_of(check_training, trial(self))
         self.assertEqual((report.faults, report.notes), ([], []))
         self.assertEqual(report.figures["rounds"], "2 of 64 transitions")
-        self.assertRegex(report.figures["train/policy_loss"], r"^\S+ -> \S+$")
+        for name in ("policy_loss", "value_loss", "entropy", "approx_kl", "grad_norm"):
+            self.assertRegex(report.figures[f"train/{name}"], r"^\S+ -> \S+$")
 
     def test_several_learners_are_tried_with_one_and_its_share_of_the_actors(self):
         report = report_of(check_training, trial(self, num_gpus=2, num_actors=2))
@@ -118,7 +134,7 @@ class CheckpointTest(unittest.TestCase):
         figures = report_of(check_throughput, self.trial).figures
         speed = float(figures["steps per second"].replace(",", ""))
         self.assertGreater(speed, 0)
-        self.assertRegex(figures["whole run"], r"^128,000 steps in about [\d.]+ (s|min|h), evaluation aside")
+        self.assertRegex(figures["whole run"], r"^128,000 steps in about [\d.]+ (s|min|h).*, evaluation aside")
 
 
 class ReplayTest(unittest.TestCase):

@@ -8,10 +8,8 @@ import numpy as np
 from ddp_ppo.check.trial import (
     Report,
     StageError,
-    bounds,
     call,
     difference,
-    no_action,
     random_actions,
     record,
     repeat,
@@ -93,22 +91,13 @@ class DifferenceTest(unittest.TestCase):
 
 
 class ActionTest(unittest.TestCase):
-    def test_an_infinite_bound_is_replaced_by_a_near_one(self):
-        low, high = bounds(SPEC)
-        self.assertEqual((low.tolist(), high.tolist()), ([-1.0, -1.0, 0.5], [1.0, 1.0, 1.5]))
+    def test_random_actions_have_a_value_for_each_step_and_environment(self):
+        self.assertEqual(random_actions(SPEC, 500, 2).shape, (500, 2, 3))
+        self.assertEqual(random_actions(CHOICES, 50, 2).shape, (50, 2))
 
-    def test_random_actions_lie_within_the_bounds_and_reach_all_of_them(self):
-        actions = random_actions(SPEC, 500, 2)
-        self.assertEqual((actions.shape, actions.dtype), ((500, 2, 3), np.float32))
-        low, high = bounds(SPEC)
-        self.assertTrue(((actions >= low) & (actions <= high)).all())
-        self.assertTrue((np.ptp(actions, axis=(0, 1)) > 0.9 * (high - low)).all())
-        self.assertEqual(set(random_actions(CHOICES, 50, 2).ravel().tolist()), {0, 1, 2})
-
-    def test_no_action_is_the_one_nearest_to_0(self):
-        self.assertEqual(no_action(SPEC).tolist(), [0.0, 0.0, 0.5])
-        self.assertEqual(repeat(no_action(SPEC), 4, 2).shape, (4, 2, 3))
-        self.assertEqual(repeat(no_action(CHOICES), 4, 2).tolist(), [[0, 0]] * 4)
+    def test_an_action_is_repeated_in_every_step_and_environment(self):
+        self.assertEqual(repeat(np.array([0.0, 0.5]), 4, 2).shape, (4, 2, 2))
+        self.assertEqual(repeat(np.array(0), 4, 2).tolist(), [[0, 0]] * 4)
 
 
 if __name__ == "__main__":

@@ -19,8 +19,7 @@ from tests.support.process import TINY, FolderTestCase, Program, read_csv, succe
 from tests.training.test_trainer import differences, last_checkpoint
 
 # `Count` counts its steps and gives 1 for each: the first ends an episode after 7 of them, the second after 5.
-PAIR = "tests.support.fixtures:Count-v0, tests.support.fixtures:Limited-v0"
-LONG, SHORT = PAIR.split(", ")
+PAIR = LONG, SHORT = "tests.support.fixtures:Count-v0", "tests.support.fixtures:Limited-v0"
 
 
 class Fails(Count):
@@ -83,7 +82,7 @@ class BatchTest(unittest.TestCase):
                 self.assertEqual(self.steps_to_the_first_end(num_envs, first_index), expected)
 
     def test_each_environment_does_what_it_does_alone(self):
-        with closing(make_batch_env("CartPole-v1, CartPole-v0", 3)) as env:
+        with closing(make_batch_env(["CartPole-v1", "CartPole-v0"], 3)) as env:
             obs = [env.reset([5, 6, 7]).copy()]
             obs += [env.step(np.array([1, 0, 1])).obs.copy() for _ in range(5)]
         for index, (env_id, action) in enumerate((("CartPole-v1", 1), ("CartPole-v0", 0), ("CartPole-v1", 1))):
@@ -104,17 +103,17 @@ class BatchTest(unittest.TestCase):
         self.assertEqual(final_obs[[6, 4], [0, 1], 0].tolist(), [7, 5])
 
     def test_a_failure_names_the_number_among_the_learner_s_environments(self):
-        with closing(make_batch_env(f"{LONG}, mixed/Fails-v0", 4, first_index=4)) as env:
+        with closing(make_batch_env([LONG, "mixed/Fails-v0"], 4, first_index=4)) as env:
             env.reset([1, 2, 3, 13])  # the second task has numbers 5 and 7
             with self.assertRaisesRegex(EnvError, "^environment 7 failed in step 1 .*: ValueError: bad luck"):
                 env.step(np.zeros(4, np.int64))
 
     def test_arguments_go_to_every_task(self):
         with self.assertRaisesRegex(EnvError, "^CartPole-v1: cannot build the environment: .*length"):
-            make_batch_env(f"{LONG}, CartPole-v1", 2, env_kwargs={"length": 7})
+            make_batch_env([LONG, "CartPole-v1"], 2, env_kwargs={"length": 7})
 
     def test_a_value_is_named_by_the_environment_that_it_came_from(self):
-        arguments = {"env_id": "HalfCheetah-v5,HalfCheetah-v4", "env_kwargs": {}, "backend": "mujoco"}
+        arguments = {"env_id": ["HalfCheetah-v5", "HalfCheetah-v4"], "env_kwargs": {}, "backend": "mujoco"}
         with closing(make_batch_env(num_envs=4, **arguments)) as env:
             self.assertEqual([env.locate(i)[0].spec.env_id[-2:] for i in range(4)], ["v5", "v4", "v5", "v4"])
             self.assertEqual([env.locate(i)[1] for i in range(4)], [0, 0, 1, 1])
@@ -134,7 +133,7 @@ class ReportTest(unittest.TestCase):
         np.testing.assert_array_equal(found, [[np.nan, np.nan], [7, 5], [np.nan, 5]])
 
     def test_terms_of_one_task_are_nothing_in_the_others(self):
-        with closing(make_batch_env("HalfCheetah-v5, HalfCheetah-v4", 3)) as env:
+        with closing(make_batch_env(["HalfCheetah-v5", "HalfCheetah-v4"], 3)) as env:
             env.reset([1, 2, 3])
             env.step(np.zeros((3, 6), np.float32))
             terms = env.reward_terms()
@@ -156,7 +155,7 @@ class SaveTest(unittest.TestCase):
                 np.testing.assert_array_equal(array, getattr(filled, name), name)
 
     def test_what_cannot_be_saved_in_part_is_not_saved(self):
-        with closing(make_batch_env("tests.support.fixtures:Count-v0, tests.support.fixtures:Forgetful-v0", 2)) as env:
+        with closing(make_batch_env([LONG, "tests.support.fixtures:Forgetful-v0"], 2)) as env:
             env.reset([1, 2])
             self.assertIsNone(env.save())
 
@@ -169,10 +168,10 @@ class SaveTest(unittest.TestCase):
 
 class DescriptionTest(unittest.TestCase):
     def test_it_has_the_common_spaces_and_the_longest_time_limit(self):
-        spec = describe_env("CartPole-v0,CartPole-v1")
-        self.assertEqual((spec.env_id, spec.obs_size, spec.max_episode_steps), ("CartPole-v0,CartPole-v1", 4, 500))
+        spec = describe_env(["CartPole-v0", "CartPole-v1"])
+        self.assertEqual((spec.env_id, spec.obs_size, spec.max_episode_steps), ("CartPole-v0, CartPole-v1", 4, 500))
         self.assertIsNone(describe_env(PAIR).max_episode_steps)
-        self.assertEqual(describe_env("HalfCheetah-v5, HalfCheetah-v4").backend, "mujoco")
+        self.assertEqual(describe_env(["HalfCheetah-v5", "HalfCheetah-v4"]).backend, "mujoco")
 
     def test_every_actor_s_description_is_that_of_the_learner(self):
         with pair(1, first_index=3) as env:
@@ -181,15 +180,15 @@ class DescriptionTest(unittest.TestCase):
     def test_other_spaces_are_refused_with_what_differs(self):
         words = "CartPole-v1 and Acrobot-v1 have obs_size 4 and 6, action_size 2 and 3$"
         with self.assertRaisesRegex(EnvError, words):
-            describe_env("CartPole-v1, Acrobot-v1")
+            describe_env(["CartPole-v1", "Acrobot-v1"])
 
     def test_choices_that_begin_with_another_number_are_other_spaces(self):
         one = describe_env("CartPole-v1")
         with self.assertRaisesRegex(EnvError, "action_start 0 and 1$"):
-            mixed_spec("a, b", [one, replace(one, action_start=1)])
+            mixed_spec([one, replace(one, action_start=1)])
 
     def test_actions_of_all_tasks_can_be_made_discrete(self):
-        spec = describe_env("InvertedPendulum-v5, InvertedPendulum-v4", discretize_actions=3)
+        spec = describe_env(["InvertedPendulum-v5", "InvertedPendulum-v4"], discretize_actions=3)
         self.assertEqual((spec.action_kind, spec.action_size), ("discrete", 3))
 
 
@@ -200,7 +199,7 @@ class RunTest(FolderTestCase):
     def setUpClass(cls):
         super().setUpClass()
         cls.path = cls.config("tiny", TINY)
-        cls.words = ("env_id=CartPole-v1, CartPole-v0", "max_episode_steps=30", "eval_episodes=3")
+        cls.words = ("env_ids=[CartPole-v1, CartPole-v0]", "max_episode_steps=30", "eval_episodes=3")
         cls.words += ("learning_rate_schedule=constant",)  # that does not know how long a run will be
         cls.train(cls.path, "run_name=whole", *cls.words)
         cls.train(cls.path, "run_name=parts", *cls.words, "total_env_steps=320")
@@ -243,9 +242,9 @@ class RunTest(FolderTestCase):
             self.assertNotIn("eval_return", task.info)
 
     def test_too_few_environments_are_refused_before_anything_starts(self):
-        with self.assertRaisesRegex(ValueError, "env_id: 2 tasks need as many environments of each learner, it has 1"):
-            Config(env_id=PAIR, num_actors=1, envs_per_actor=1)
-        prepare(Config(env_id=PAIR, num_actors=2, envs_per_actor=1, device="cpu"), environ={})
+        with self.assertRaisesRegex(ValueError, "env_ids: 2 tasks need as many environments of each learner, it has 1"):
+            Config(env_ids=PAIR, num_actors=1, envs_per_actor=1)
+        prepare(Config(env_ids=PAIR, num_actors=2, envs_per_actor=1, device="cpu"), environ={})
 
 
 if __name__ == "__main__":

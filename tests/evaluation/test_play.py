@@ -167,7 +167,7 @@ class PlayTest(FolderTestCase):
     def test_a_recording_of_one_of_several_tasks_is_replayed_in_that_one(self):
         folder = self.folder / self.id()
         (one,) = play(untrained("CartPole-v0", folder), folder, Wanted(num_steps=5))
-        model = untrained("CartPole-v1, CartPole-v0", folder)
+        model = untrained(["CartPole-v1", "CartPole-v0"], folder)
         self.assertEqual([task.env.env_id for task in tasks_of(model, Wanted())], ["CartPole-v1", "CartPole-v0"])
         (task,) = tasks_of(model, Wanted(actions=one.file(".npz")))
         self.assertEqual(task.env.env_id, "CartPole-v0")

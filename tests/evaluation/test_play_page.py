@@ -6,11 +6,14 @@ from pathlib import Path
 
 import numpy as np
 
+from ddp_ppo.actions.box import BoxAction
+from ddp_ppo.actions.discrete import DiscreteAction
 from ddp_ppo.envs.columns import Column, Interface
 from ddp_ppo.evaluation.play_page import episode_page
 from ddp_ppo.evaluation.trajectory import Trajectory
 from tests.support.process import FolderTestCase
 
+BOX = BoxAction((-1.0,), (1.0,))
 INTERFACE = Interface((Column("hip.angle", "rad", "qpos[0]", "world"),), (Column("hip", "120 N m"),))
 
 
@@ -21,9 +24,9 @@ def episode(num_steps):
     return Trajectory("Task-v0", 5, t[:, None], act, act, t[1:].astype(np.float64), {}, "terminated")
 
 
-def page(one, interface=INTERFACE, film=None):
+def page(one, interface=INTERFACE, film=None, action=BOX):
     """Its text."""
-    return episode_page("run/model", one, interface, deviation=None, film=film, notes=[])
+    return episode_page("run/model", one, interface, action, deviation=None, film=film, notes=[])
 
 
 def first_step(text, title):
@@ -50,7 +53,8 @@ class PlayPageTest(FolderTestCase):
     def test_choices_are_listed_with_the_values_that_the_environment_takes(self):
         act = np.array([1, 2, 1])
         one = Trajectory(**{**vars(episode(3)), "act": act, "policy_act": act})
-        text = page(one, INTERFACE._replace(action=(Column("open"), Column("shut")), action_start=1))
+        columns = INTERFACE._replace(action=(Column("open"), Column("shut")))
+        text = page(one, columns, action=DiscreteAction(2, start=1))
         self.assertIn("1 open, 2 shut", text)
 
     def test_many_columns_are_cut_and_said_to_be(self):

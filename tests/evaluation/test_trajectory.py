@@ -13,6 +13,7 @@ from ddp_ppo.envs.columns import Column
 from ddp_ppo.evaluation.trajectory import deviation, read_actions, record_block, recorded_env_id
 from ddp_ppo.policies.network import NetworkSpec
 from ddp_ppo.policies.numpy_policy import NumpyPolicy
+from ddp_ppo.sampling.drive import Player
 from ddp_ppo.sampling.episodes import EVAL_BLOCK, blocks_of, run_block
 from tests.support.fixtures import random_parameters
 
@@ -39,7 +40,9 @@ def recorded(env_id, seeds=(1,), *, num_steps=50, actions=None, **env_kwargs):
 class Still:
     """A policy whose action is always -0."""
 
-    def mode(self, obs):
+    state_size = 0
+
+    def mode(self, obs, state):
         return np.full((len(obs), 1), -0.0, np.float32)
 
 
@@ -51,7 +54,11 @@ class RecordTest(unittest.TestCase):
     def test_episodes_are_those_of_an_evaluation_to_the_last_bit(self):
         for env_id in ("CartPole-v1", "Hopper-v5"):
             env = make_batch_env(env_id, EVAL_BLOCK)
-            expected = [episode for block in blocks_of(SEEDS) for episode in run_block(env, policy_for(env), block)]
+            expected = [
+                episode
+                for block in blocks_of(SEEDS)
+                for episode in run_block(env, Player(policy_for(env), EVAL_BLOCK), block)
+            ]
             env.close()
             found = recorded(env_id, SEEDS, num_steps=1000)
             self.assertEqual([(one.seed, one.episode_return, one.length, one.end) for one in found], expected)

@@ -18,7 +18,7 @@ from gymnasium.spaces import Box, Discrete
 from ddp_ppo.__main__ import main
 from ddp_ppo.envs.columns import describe_interface
 from ddp_ppo.export.export import export, export_text, has_extra, onnx_act, runner_act, write_numpy, write_onnx
-from ddp_ppo.export.parity import TOLERANCE, largest_error, measure, observations, torch_act
+from ddp_ppo.export.parity import TOLERANCE, beginning, largest_error, measure, observations, torch_act
 from ddp_ppo.runs.checkpoint import save_model
 from tests.export.test_parity import HOPPER_STATE, random_model
 from tests.support.fixtures import Count
@@ -159,9 +159,9 @@ class OnnxTest(FolderCase):
     def test_any_number_of_observations_fits(self):
         model = random_model("Hopper-v5", state=HOPPER_STATE)
         act, obs = self.act(model), observations(model)
-        expected = torch_act(model)(obs)
+        expected = torch_act(model)(obs, beginning(model, len(obs)))
         for size in (0, 1, 7, 1000):
-            got = act(obs[:size])
+            got = act(obs[:size], beginning(model, size))
             self.assertEqual(got.action.shape, (size, 3))
             np.testing.assert_allclose(got.action, expected.action[:size], atol=TOLERANCE)
 
@@ -253,7 +253,9 @@ class ExportTest(FolderCase):
         text = (self.folder / "run_policy.py").read_text()
         (self.folder / "run_policy.py").write_text(text.replace('-arrays["clip"], arrays["clip"]', "-9, 9"))
         obs = observations(model)
-        self.assertGreater(largest_error(runner_act(model, self.folder)(obs), torch_act(model)(obs)), TOLERANCE)
+        state = beginning(model, len(obs))
+        got, expected = (act(obs, state) for act in (runner_act(model, self.folder), torch_act(model)))
+        self.assertGreater(largest_error(got, expected, model.env.action), TOLERANCE)
 
 
 @needs_extra

@@ -6,6 +6,8 @@ from pathlib import Path
 
 import numpy as np
 
+from ddp_ppo.actions.box import BoxAction
+from ddp_ppo.actions.discrete import DiscreteAction
 from ddp_ppo.config.settings import Config
 from ddp_ppo.envs.build import EnvError, describe_env
 from ddp_ppo.export.parity import (
@@ -13,11 +15,12 @@ from ddp_ppo.export.parity import (
     NUM_REAL,
     TOLERANCE,
     Acted,
-    actor_act,
+    beginning,
     decide,
     largest_error,
     measure,
     observations,
+    policy_act,
     torch_act,
 )
 from ddp_ppo.policies.network import NetworkSpec
@@ -51,29 +54,31 @@ def acted(output, action):
 
 
 class ErrorTest(unittest.TestCase):
+    box, choice = BoxAction((-np.inf, -np.inf), (np.inf, np.inf)), DiscreteAction(3)
+
     def test_it_is_the_largest_difference_where_outputs_are_small(self):
         expected = acted([[0.5, -0.25]], [[0.5, -0.25]])
-        self.assertEqual(largest_error(expected, expected), 0.0)
-        self.assertEqual(largest_error(acted([[0.5, -0.5]], [[0.5, -0.25]]), expected), 0.25)
-        self.assertEqual(largest_error(acted([[0.5, -0.25]], [[0.375, -0.25]]), expected), 0.125)
+        self.assertEqual(largest_error(expected, expected, self.box), 0.0)
+        self.assertEqual(largest_error(acted([[0.5, -0.5]], [[0.5, -0.25]]), expected, self.box), 0.25)
+        self.assertEqual(largest_error(acted([[0.5, -0.25]], [[0.375, -0.25]]), expected, self.box), 0.125)
 
     def test_it_is_a_part_of_the_row_s_largest_output_where_that_is_above_one(self):
         expected = acted([[1000.0, 1.0], [0.5, 0.5]], [[1.0, 1.0], [0.5, 0.5]])
-        self.assertEqual(largest_error(acted([[1001.0, 1.0], [0.5, 0.5]], expected.action), expected), 0.001)
+        self.assertEqual(largest_error(acted([[1001.0, 1.0], [0.5, 0.5]], expected.action), expected, self.box), 0.001)
 
     def test_another_choice_counts_as_much_as_it_is_worse(self):
         expected = acted([[0.5, 0.5, 0.25]], [0])
-        self.assertEqual(largest_error(acted(expected.output, [1]), expected), 0.0)  # as good
-        self.assertEqual(largest_error(acted(expected.output, [2]), expected), 0.25)
+        self.assertEqual(largest_error(acted(expected.output, [1]), expected, self.choice), 0.0)  # as good
+        self.assertEqual(largest_error(acted(expected.output, [2]), expected, self.choice), 0.25)
         for outside in (-1, 3):
-            self.assertEqual(largest_error(acted(expected.output, [outside]), expected), math.inf)
+            self.assertEqual(largest_error(acted(expected.output, [outside]), expected, self.choice), math.inf)
 
     def test_nan_never_passes(self):
         model = random_model("tests.support.fixtures:Echo-v0", length=3)
         reference = torch_act(model)
 
-        def sometimes_nan(obs):
-            output, action = reference(obs)
+        def sometimes_nan(obs, state):
+            output, action = reference(obs, state)
             return Acted(np.where(obs == 2.0, np.nan, output), action)  # Count observes 0, 1, 2
 
         (parity,) = measure(model, {"a": sometimes_nan}, np.zeros((4, 1), np.float32))
@@ -112,7 +117,7 @@ class ActTest(unittest.TestCase):
     def test_training_s_actors_act_as_the_policy_in_torch(self):
         for env_id, state in (("Hopper-v5", HOPPER_STATE), ("Hopper-v5", None), ("CartPole-v1", None)):
             model = random_model(env_id, state=state)
-            (parity,) = measure(model, {"actors": actor_act(model)}, observations(model))
+            (parity,) = measure(model, {"actors": policy_act(model)}, observations(model))
             with self.subTest(env_id, state=bool(state)):
                 self.assertTrue(parity.has_passed, parity)
 
@@ -120,7 +125,7 @@ class ActTest(unittest.TestCase):
         model = random_model("tests.support.fixtures:Echo-v0", length=5)  # the reward is the action
         model.parameters[:] = 0.0
 
-        def steady(obs):
+        def steady(obs, state):
             output = np.full((len(obs), 1), 0.25, np.float32)
             return Acted(output, output)
 
@@ -148,7 +153,8 @@ class PlantedFaultsTest(unittest.TestCase):
 
     def error(self, output, action=None):
         action = decide(self.model, output) if action is None else action
-        return largest_error(Acted(output, action), torch_act(self.model)(self.obs))
+        expected = torch_act(self.model)(self.obs, beginning(self.model, len(self.obs)))
+        return largest_error(Acted(output, action), expected, self.model.env.action)
 
     def test_written_out_right_it_passes(self):
         self.assertLessEqual(self.error(self.output(self.obs)), TOLERANCE)

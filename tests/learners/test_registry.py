@@ -9,7 +9,9 @@ from pathlib import Path
 
 import torch
 
-from ddp_ppo.config.settings import Config, ConfigError, load_config
+from ddp_ppo.config.load import load_config
+from ddp_ppo.config.sections import OWN
+from ddp_ppo.config.settings import Config, ConfigError
 from ddp_ppo.learners.disco.agent import AgentSpec, acting_parameters
 from ddp_ppo.learners.registry import LEARNERS, learner_kind, register_learner
 from ddp_ppo.protocols import EnvSpec
@@ -44,9 +46,13 @@ SPEC = AgentSpec(64, 3, (12, 9))
 
 
 class TableTest(unittest.TestCase):
-    def test_a_name_finds_its_row(self):
+    def test_every_choice_of_the_setting_has_a_row(self):
+        self.assertEqual(tuple(LEARNERS), tuple(OWN))
+
+    def test_a_name_finds_its_row_and_the_row_the_settings_of_its_section(self):
         for name, kind in LEARNERS.items():
             self.assertEqual((learner_kind(name), kind.name), (kind, name))
+            self.assertIs(kind.settings, OWN[name].settings)
 
     def test_an_attribute_of_a_module_is_a_learner_too(self):
         self.assertIs(learner_kind("ddp_ppo.learners.ppo.kind:KIND"), LEARNERS["ppo"])
@@ -118,13 +124,13 @@ class RefusalTest(unittest.TestCase):
             path = Path(folder) / "child.yaml"
             path.write_text(f"inherits: {ROOT}/configs/base.yaml\nlearner: disco\nlearning_rate_schedule: constant\n")
             config = load_config(path)
-        self.assertEqual((config.value_coef, config.gamma), (0.5, 0.99))  # base.yaml: 0.25 and 0.99
+        self.assertEqual((config.ppo.value_coef, config.gamma), (0.5, 0.99))  # base.yaml: 0.25 and 0.99
 
     def test_what_the_rule_cannot_do(self):
         self.assertIn("adaptive follows PPO's KL", self.complaint(learning_rate_schedule="adaptive"))
         self.assertIn("needs at least one layer", self.complaint(hidden_sizes=()))
         self.assertIn(
-            "disco_replay_capacity: 8 never holds disco_batch_size: 9",
+            "disco.replay_capacity: 8 never holds disco.batch_size: 9",
             self.complaint(disco_batch_size=9, disco_replay_capacity=8),
         )
 
@@ -250,7 +256,7 @@ class OtherTasksTest(DiscoFolderTestCase):
         super().setUpClass()
         runs = {
             "box": ("env_id=Pendulum-v1", "discretize_actions=3", "max_episode_steps=20"),
-            "both": ("env_id=ddp_ppo.tasks.catch:Catch-v0, tests.support.fixtures:ShortCatch-v0",),
+            "both": ("env_ids=[ddp_ppo.tasks.catch:Catch-v0, tests.support.fixtures:ShortCatch-v0]",),
         }
         few = ("total_env_steps=112", "eval_interval=0")
         cls.run_all(*(["train", cls.catch, f"run_name={name}", *few, *words] for name, words in runs.items()))

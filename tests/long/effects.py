@@ -7,6 +7,9 @@ from pathlib import Path
 
 import torch
 
+from ddp_ppo.config.disco import DiscoSettings
+from ddp_ppo.config.sections import canonical
+from ddp_ppo.config.setting import settings_of
 from ddp_ppo.config.settings import describe_settings
 from tests.long.report import SKIPPED, Row, newest_run, start, verdict
 from tests.support.process import read_csv
@@ -83,6 +86,7 @@ OTHER: dict[str, tuple[str, tuple[str, ...], Callable[[Path], object]]] = {
 }
 # Settings whose effect another test shows.
 ELSEWHERE = {
+    "env_ids": "test_multi_task",
     "env_backend": "test_mujoco_tasks",
     "remove_profiler_clock": "test_mujoco_tasks",
     "device": "test_topology",
@@ -101,8 +105,7 @@ ELSEWHERE = {
     "max_actor_restarts": "test_actor_pool",
     "collective_timeout_seconds": "test_distributed, kill",
     "learner_threads": "test_ppo_workers",
-    **{f"disco_{name}": "test_learners" for name in ("weights", "batch_size", "replay_capacity", "updates_per_round")},
-    "disco_retrace_lambda": "test_learners",
+    **{name: "test_registry" for name in settings_of(DiscoSettings, "disco")},
     "conv_channels": "test_learners",
     "discretize_actions": "test_learners",
 }
@@ -110,7 +113,9 @@ ELSEWHERE = {
 
 def unlisted() -> list[str]:
     """Settings without a row, and rows without a setting."""
-    return sorted({setting.name for setting in describe_settings()} ^ {*LEARNING, *OTHER, *ELSEWHERE})
+    return sorted(
+        {setting.name for setting in describe_settings()} ^ {canonical(key) for key in (*LEARNING, *OTHER, *ELSEWHERE)}
+    )
 
 
 def run(folder: Path, part: str = "") -> Iterator[Row]:

@@ -19,7 +19,9 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from ddp_ppo.__main__ import main
-from ddp_ppo.config.settings import _LARGEST, Setting, describe_settings
+from ddp_ppo.config.sections import FLAT_NAMES
+from ddp_ppo.config.setting import LARGEST, Choice, Number, Setting, Text, Whole
+from ddp_ppo.config.settings import describe_settings
 from ddp_ppo.config.yaml_text import to_yaml
 from tests.long.report import Row, start, verdict
 from tests.support.process import files_in
@@ -31,7 +33,8 @@ WRONG_TYPES = {
     "float": ["true", "no", "'0.5'", "[0.5]", "{a: 1}", "abc", "0x10", "00.5", "1:30", ".nan", ".inf", "1,5", "1e"],
     "bool": ["1", "0", "'true'", "yes", "off", "[true]", "{a: true}", "abc", "1.0"],
     "str": ["1", "1.5", "true", "[a]", "{a: b}", "1e3"],
-    "list": ["3", "abc", "{a: 1}", "[a]", "[1.5]", "[true]", "[[1]]", "['1']", "true", "[null]"],
+    "list[str]": ["3", "abc", "{a: 1}", "[1]", "[true]", "[[a]]", "true", "[null]"],
+    "list[int]": ["3", "abc", "{a: 1}", "[a]", "[1.5]", "[true]", "[[1]]", "['1']", "true", "[null]"],
     "dict": ["3", "abc", "[1]", "true", "1.5", "'{}'"],
 }
 
@@ -46,7 +49,7 @@ class Mistake(NamedTuple):
 
 def typos(settings: tuple[Setting, ...]) -> Iterator[Mistake]:
     """Every deletion, swap of neighbours, and one other letter and one more at each place of each key."""
-    known = {setting.name for setting in settings} | {"inherits"}
+    known = {setting.name for setting in settings} | {*FLAT_NAMES, "inherits"}
     generator = random.Random(1)
     for setting in settings:
         name, value = setting.name, to_yaml(setting.default)
@@ -64,9 +67,9 @@ def typos(settings: tuple[Setting, ...]) -> Iterator[Mistake]:
 def wrong_types(settings: tuple[Setting, ...]) -> Iterator[Mistake]:
     """Values of every other type."""
     for setting in settings:
-        values = WRONG_TYPES[setting.kind] + ([] if setting.type != setting.kind else ["null", ""])
+        values = WRONG_TYPES[setting.kind.name] + ([] if setting.is_optional else ["null", ""])
         for value in values:
-            has_word = setting.kind != "str"  # text is taken from the command line as it stands
+            has_word = setting.kind.name != "str"  # text is taken from the command line as it stands
             yield Mistake(f"{setting.name}: {value}", f"{setting.name}={value}" if has_word else None, setting.name)
 
 
@@ -79,26 +82,24 @@ def out_of_range(settings: tuple[Setting, ...]) -> Iterator[Mistake]:
 
 def values_out_of_range(setting: Setting) -> list[str]:
     """For one setting."""
-    if setting.choices:
-        return ["abc", setting.choices[0].upper(), f"{setting.choices[0]}x", '""', f'" {setting.choices[0]}"']
-    if setting.kind == "list":
-        return ["[0]", "[-1]", "[8, 0]", f"[{_LARGEST * 10}]"]
-    if setting.kind == "int":
-        values = [f"{_LARGEST * 10}", "-1" + "0" * 20]
-        values += [f"{int(setting.low) - 1}", "-7"] if setting.low > -_LARGEST else []
-        return values + ([f"{int(setting.high) + 1}"] if setting.high < _LARGEST else [])
-    if setting.kind == "float":
+    kind = setting.kind
+    if isinstance(kind, Choice):
+        first = kind.choices[0]
+        return ["abc", first.upper(), f"{first}x", '""', f'" {first}"']
+    if kind.name == "list[int]":
+        return ["[0]", "[-1]", "[8, 0]", f"[{LARGEST * 10}]"]
+    if isinstance(kind, Whole):
+        values = [f"{LARGEST * 10}", "-1" + "0" * 20]
+        values += [f"{int(kind.low) - 1}", "-7"] if kind.low > -LARGEST else []
+        return values + ([f"{int(kind.high) + 1}"] if kind.high < LARGEST else [])
+    if isinstance(kind, Number):
         values = ["1e300", "-1e300", "1e400"]
-        values += (
-            [f"{math.nextafter(setting.low, -math.inf)!r}", f"{setting.low - 1.5}"] if setting.low > -_LARGEST else []
-        )
-        values += [f"{setting.above!r}", "0.0", "-1e-9"] if setting.above > -math.inf else []
+        values += [f"{math.nextafter(kind.low, -math.inf)!r}", f"{kind.low - 1.5}"] if kind.low > -LARGEST else []
+        values += [f"{kind.above!r}", "0.0", "-1e-9"] if kind.above > -math.inf else []
         return values + (
-            [f"{math.nextafter(setting.high, math.inf)!r}", f"{2 * setting.high + 1}"]
-            if setting.high < _LARGEST
-            else []
+            [f"{math.nextafter(kind.high, math.inf)!r}", f"{2 * kind.high + 1}"] if kind.high < LARGEST else []
         )
-    return ['""', '"  "'] if setting.kind == "str" else []
+    return ['""', '"  "'] if isinstance(kind, Text) else []
 
 
 def run(folder: Path, part: str = "") -> Iterator[Row]:
@@ -114,7 +115,7 @@ def check(folder: Path, kind: str, mistakes: list[Mistake], num_settings: int) -
     """In this process: all of them; in others: some."""
     folder.mkdir()
     config, empty = folder / "config.yaml", folder / "empty.yaml"
-    empty.write_text("")
+    empty.write_text("{}\n")
     started: list[str] = []
     sys.addaudithook(lambda event, _: started.append(event) if event in STARTING else None)
     before = os.getcwd()

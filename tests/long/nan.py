@@ -19,7 +19,8 @@ from typing import NamedTuple
 import numpy as np
 import torch
 
-from ddp_ppo.config.settings import Config, load_config
+from ddp_ppo.config.load import load_config
+from ddp_ppo.config.settings import Config
 from ddp_ppo.sampling.rollout import _places
 from ddp_ppo.training.plan import prepare
 from tests.long.mujoco_environments import JOINT

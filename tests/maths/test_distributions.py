@@ -96,7 +96,7 @@ class BoundsTest(unittest.TestCase):
 
     def test_first_log_std_may_be_set_to_what_it_may_become(self):
         setting = {setting.name: setting for setting in describe_settings()}["init_log_std"]
-        self.assertEqual((setting.low, setting.high), (LOG_STD_MIN, LOG_STD_MAX))
+        self.assertEqual((setting.kind.low, setting.kind.high), (LOG_STD_MIN, LOG_STD_MAX))
 
 
 if __name__ == "__main__":

@@ -54,6 +54,29 @@ def one_rollout(policy_class, network, env, state):
     }
 
 
+class ViewTest(unittest.TestCase):
+    def test_views_of_actor_and_critic_agree_with_the_torch_policy(self):
+        for actor_view, critic_view in ((((0, 3),), ()), (((0, 1), (3, 5)), ((1, 4),))):
+            network = NetworkSpec(5, "gaussian", 3, (8,), "tanh", actor_view=actor_view, critic_view=critic_view)
+            for state in (None, STATE):
+                results = (one_rollout(each, network, ENVS["bounded"], state) for each in (NumpyPolicy, TorchPolicy))
+                fast, reference = results
+                for name in reference:
+                    with self.subTest(name, actor_view=actor_view, norm=bool(state)):
+                        np.testing.assert_allclose(fast[name], reference[name], rtol=1e-6, atol=1e-6)
+
+    def test_columns_outside_its_view_do_not_reach_a_network(self):
+        network = NetworkSpec(5, "gaussian", 3, (8,), "tanh", actor_view=((0, 3),), critic_view=((1, 5),))
+        policy = NumpyPolicy(network, ENVS["unbounded"], 2, 1)
+        policy.load(random_parameters(network), STATE)
+        obs = np.float32([[1, 2, 3, 4, 5], [1, 2, 3, -9, 7]])
+        mode, values = policy.mode(obs), policy.values(obs)
+        np.testing.assert_array_equal(mode[0], mode[1])
+        self.assertNotEqual(*values)
+        obs[1] = (-8, 2, 3, 4, 5)
+        self.assertEqual(*policy.values(obs))
+
+
 class AgreementTest(unittest.TestCase):
     def test_every_number_agrees_with_the_torch_policy(self):
         for env_name, env in ENVS.items():

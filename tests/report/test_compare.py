@@ -1,12 +1,15 @@
 """The command: its text, page, picture and JSON from short runs, and the mistakes that it names."""
 
+import dataclasses
 import importlib.util
 import json
+import re
 import unittest
 
 from ddp_ppo.config.settings import Config, ConfigError
 from ddp_ppo.report.compare import compare, comparison_text, document, write_page
 from ddp_ppo.report.report import write_report
+from ddp_ppo.runs.metric_table import METRICS, Metric
 from ddp_ppo.runs.reading import read_run
 from tests.support.process import TINY, FolderTestCase
 from tests.support.runs import write_run
@@ -94,6 +97,24 @@ class CompareTest(FolderTestCase):
         for page in (self.folder / "loss.html", write_report(run)):
             (figure,) = [part for part in page.read_text().split("<figure") if "<b>Value loss</b>" in part]
             self.assertIn("Logarithmic axis.", figure)
+
+    def test_what_the_rows_of_a_run_have_to_compare_is_drawn_for_the_groups_that_have_it(self):
+        own = Metric(name="train/own", question="health", title="Own", is_compared=True, is_log=True)
+        config = Config(num_actors=1, envs_per_actor=2, rollout_length=5)
+        metrics = {"eval/return_mean": [1.0, 2.0], "rollout/episode_length_mean": [3.0, 4.0]}
+        table = (*METRICS, own)
+        one = write_run(self.folder / "own", config, {**metrics, "train/own": [1.0, 2.0]}, table=table, name="own")
+        other = write_run(self.folder / "other", dataclasses.replace(config, gamma=0.9), metrics, name="other")
+        write_page(compare([read_run(other), read_run(one)]), self.folder / "own.html")
+        figures = {
+            re.search(r"<b>(.*?)</b>", part)[1]: part
+            for part in (self.folder / "own.html").read_text().split("<figure")[1:]
+        }
+        expected = ["Evaluation return", "Evaluation return over time", "Training episode length"]
+        self.assertEqual(list(figures), [*expected, "KL divergence", "Value loss", "Own"])
+        self.assertIn("Logarithmic axis.", figures["Own"])
+        for title, groups in (("Own", ["own"]), ("Training episode length", ["other", "own"])):
+            self.assertEqual([name for name in ("other", "own") if f"</i>{name}" in figures[title]], groups, title)
 
     def test_several_verdicts_come_with_a_note(self):
         runs = [self.made(f"gamma-{gamma}", [1.0], gamma=gamma) for gamma in (0.9, 0.8, 0.7)]

@@ -62,6 +62,10 @@ class GroupTest(ComparisonTest):
         self.assertEqual(len(group.runs), 2)
         with self.assertRaisesRegex(ConfigError, "--ignore: gama is neither"):
             group_runs(runs, ["gama"])
+        runs = [self.made(1.0, num_epochs=5), self.made(1.0, seed=2)]
+        self.assertEqual(
+            [len(group_runs(runs, [name])) for name in ("num_epochs", "ppo.num_epochs", "gamma")], [1, 1, 2]
+        )
 
     def test_a_seed_that_ran_twice_does_not_count_twice(self):
         groups = group_runs([self.made(1.0), self.made(1.0), self.made(2.0, seed=2)])

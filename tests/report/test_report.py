@@ -10,7 +10,7 @@ import unittest
 from pathlib import Path
 
 from ddp_ppo.config.settings import Config
-from ddp_ppo.report.report import duration, record, report_or_warn, verdicts, write_report
+from ddp_ppo.report.report import record, report_or_warn, verdicts, write_report
 from ddp_ppo.runs.reading import read_run
 from tests.support.browser import BROWSER, Browser
 from tests.support.process import LIMIT_SECONDS, ROOT, TINY, FolderTestCase, succeeded
@@ -129,9 +129,6 @@ class ReportTest(FolderTestCase):
         (self.place / "metrics.csv").write_text("")
         report_or_warn(self.place, said.append)
         self.assertEqual((said, (self.place / "report.html").exists()), ([], False))
-
-    def test_durations_are_for_reading(self):
-        self.assertEqual([duration(s) for s in (12.34, 245.0, 7800.0)], ["12.3 s", "4 min 05 s", "2 h 10 min"])
 
 
 class RunTest(FolderTestCase):

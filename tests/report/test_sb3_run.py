@@ -32,7 +32,7 @@ class RefusalTest(FolderTestCase):
 
     @unittest.skipIf(HAS_SB3, "stable-baselines3 is installed")
     def test_the_extra_is_named_where_it_is_missing(self):
-        with self.assertRaisesRegex(ConfigError, r"pip install 'ddp_ppo\[compare\]'"):
+        with self.assertRaisesRegex(ConfigError, r"pip install 'ddp-ppo\[compare\]'"):
             train_sb3(self.made("bare"), 1, print)
 
     @unittest.skipUnless(HAS_SB3, "needs the extra compare")

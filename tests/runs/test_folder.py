@@ -8,8 +8,8 @@ import unittest
 from pathlib import Path
 
 from ddp_ppo.config.settings import Config, ConfigError
+from ddp_ppo.runs.csv_log import CsvLog
 from ddp_ppo.runs.folder import RunFolder, home_of, latest_runs, require_writable
-from ddp_ppo.runs.metrics import CsvLog
 from tests.support.process import ROOT
 
 

@@ -1,9 +1,12 @@
 """Run folders as they are read: whole, cut off, damaged, or none."""
 
 import math
+import tempfile
 import unittest
+from pathlib import Path
 
-from ddp_ppo.config.settings import Config, ConfigError, dump_effective
+from ddp_ppo.config.settings import Config, ConfigError
+from ddp_ppo.config.writing import dump_effective
 from ddp_ppo.runs.reading import BY_HAND, Given, NoRoundsError, default_settings, read_run, read_settings
 from tests.support.process import FolderTestCase
 from tests.support.runs import write_run
@@ -105,6 +108,12 @@ class ReadRunTest(FolderTestCase):
 
 
 class SettingsTest(unittest.TestCase):
+    def test_the_task_of_a_run_is_told_where_it_has_several_too(self):
+        with tempfile.TemporaryDirectory() as folder:
+            one = write_run(Path(folder) / "one", Config(env_id="A"), {"eval/return_mean": [1.0]})
+            two = write_run(Path(folder) / "two", Config(env_ids=["A", "B"]), {"eval/return_mean": [1.0]})
+            self.assertEqual([read_run(path).tasks for path in (one, two)], ["A", "A, B"])
+
     def test_value_and_origin_are_told_apart(self):
         self.assertEqual(read_settings('run_name: "a  # b"  # x.yaml:2\n'), {"run_name": Given('"a  # b"', "x.yaml:2")})
 
@@ -115,9 +124,15 @@ class SettingsTest(unittest.TestCase):
         self.assertEqual(read_settings(text), expected)
 
     def test_every_default_is_read_as_it_is_written(self):
-        lines = dump_effective(Config()).splitlines()
-        written = [line.removesuffix("  # default").split(": ", 1) for line in lines]
-        self.assertEqual([[key, value] for key, value in default_settings().items()], written)
+        lines = [line for line in dump_effective(Config()).splitlines() if "#" in line]
+        written = [line.strip().removesuffix("  # default").split(": ", 1) for line in lines]
+        found = [[name.rpartition(".")[2], value] for name, value in default_settings().items()]
+        self.assertEqual(found, written)
+
+    def test_a_setting_has_one_name_whatever_release_has_written_it(self):
+        before, now = "clip_range: 0.1  # a:1\n", "ppo:\n  clip_range: 0.1  # a:1\n"
+        self.assertEqual(read_settings(before), read_settings(now))
+        self.assertEqual([*read_settings(before)], ["ppo.clip_range"])
 
     def test_defaults_are_text_in_the_same_form(self):
         defaults = default_settings()

@@ -8,6 +8,7 @@ import numpy as np
 from ddp_ppo.envs.build import make_batch_env
 from ddp_ppo.policies.network import NetworkSpec, initial_parameters
 from ddp_ppo.policies.numpy_policy import NumpyPolicy
+from ddp_ppo.sampling.drive import Player
 from ddp_ppo.sampling.episodes import EVAL_BLOCK, Episode, blocks_of, evaluation_seeds, run_block
 from tests.support import fixtures
 
@@ -15,8 +16,11 @@ from tests.support import fixtures
 class Still:
     """Always the first choice."""
 
-    def mode(self, obs):
+    def choose(self, obs):
         return np.zeros(len(obs), np.int64)
+
+    def after(self, ended):
+        pass
 
 
 def count(name="Count", max_episode_steps=None, **env_kwargs):
@@ -25,12 +29,12 @@ def count(name="Count", max_episode_steps=None, **env_kwargs):
     return make_batch_env(env_id, EVAL_BLOCK, env_kwargs=env_kwargs, max_episode_steps=max_episode_steps)
 
 
-def policy_for(env, parameters=None, state=None):
-    """A NumPy policy for a block of environments; random parameters unless given."""
+def player_for(env, parameters=None, state=None):
+    """A NumPy policy at play in a block of environments; random parameters unless given."""
     network = NetworkSpec.for_env(env.spec, () if parameters is not None else (16,), "tanh")
     policy = NumpyPolicy(network, env.spec, EVAL_BLOCK, 1)
     policy.load(initial_parameters(network, np.random.default_rng(5), 0.0) if parameters is None else parameters, state)
-    return policy
+    return Player(policy, EVAL_BLOCK)
 
 
 class RunBlockTest(unittest.TestCase):
@@ -74,7 +78,7 @@ class RunBlockTest(unittest.TestCase):
             parameters = np.zeros(network.num_parameters, np.float32)
             network.trunk("actor")[-1].view(parameters)[-1] = mean
             with self.subTest(mean=mean):
-                (episode,) = run_block(env, policy_for(env, parameters), [1])
+                (episode,) = run_block(env, player_for(env, parameters), [1])
                 self.assertEqual(episode.episode_return, 4 * reward)
 
     def test_observations_are_normalised_with_the_given_state(self):
@@ -83,17 +87,17 @@ class RunBlockTest(unittest.TestCase):
         parameters = np.zeros(network.num_parameters, np.float32)
         network.trunk("actor")[-1].view(parameters)[0, 0] = 1.0  # action = normalised observation
         state = {"mean": np.array([1.0]), "var": np.array([16.0]), "count": 10.0}
-        (episode,) = run_block(env, policy_for(env, parameters, state), [1])
+        (episode,) = run_block(env, player_for(env, parameters, state), [1])
         # observations 0, 1, 2 become -1/4, 0, 1/4
         self.assertAlmostEqual(episode.episode_return, 0.0, places=6)
         state["mean"] = np.array([0.0])
-        (episode,) = run_block(env, policy_for(env, parameters, state), [1])
+        (episode,) = run_block(env, player_for(env, parameters, state), [1])
         self.assertAlmostEqual(episode.episode_return, 0.75, places=6)
 
     def test_the_same_seed_gives_the_same_return_whoever_runs_it_beside_which_others(self):
         def returns(seeds):
             env = make_batch_env("Pendulum-v1", EVAL_BLOCK)
-            return [episode.episode_return for episode in run_block(env, policy_for(env), seeds)]
+            return [episode.episode_return for episode in run_block(env, player_for(env), seeds)]
 
         alone = [returns([seed])[0] for seed in (3, 7, 20)]
         self.assertEqual(returns([3, 7, 20]), alone)
@@ -101,7 +105,7 @@ class RunBlockTest(unittest.TestCase):
 
     def test_running_again_in_the_same_environments_gives_the_same_episodes(self):
         env = make_batch_env("Pendulum-v1", EVAL_BLOCK)
-        policy = policy_for(env)
+        policy = player_for(env)
         first = run_block(env, policy, [3, 7])
         run_block(env, policy, [100, 101, 102, 103])
         self.assertEqual(run_block(env, policy, [3, 7]), first)

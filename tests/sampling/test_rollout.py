@@ -105,5 +105,23 @@ class RolloutTest(unittest.TestCase):
         self.assertEqual(reward[2, 1], 5.0)
 
 
+class ShuffledTest(unittest.TestCase):
+    def rollout(self, num_steps=6, num_envs=4):
+        return Rollout({"reward": np.zeros((num_steps, num_envs), np.float32)})
+
+    def test_single_samples_come_in_the_order_of_a_permutation(self):
+        order = self.rollout().shuffled(1, np.random.default_rng(3))
+        self.assertEqual(order.tolist(), [np.random.default_rng(3).permutation(24).tolist()])
+
+    def test_sequences_are_steps_of_one_environment_in_a_row(self):
+        order = self.rollout().shuffled(3, np.random.default_rng(3))
+        self.assertEqual(order.shape, (3, 8))
+        self.assertEqual(sorted(order.ravel().tolist()), list(range(24)))
+        steps, envs = order // 4, order % 4
+        self.assertTrue((envs == envs[0]).all())
+        self.assertTrue((np.diff(steps, axis=0) == 1).all())
+        self.assertEqual(set(steps[0].tolist()), {0, 3})
+
+
 if __name__ == "__main__":
     unittest.main()

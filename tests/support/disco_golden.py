@@ -15,6 +15,7 @@ from pathlib import Path
 import numpy as np
 import torch
 
+from ddp_ppo.config.settings import Config
 from ddp_ppo.learners.disco.agent import Agent, AgentSpec, initial_parameters
 from ddp_ppo.learners.disco.batch import BothHeads, Heads, TakenHeads, Trajectories
 from ddp_ppo.learners.disco.meta_network import MetaNetwork, RnnState
@@ -36,6 +37,7 @@ needs_data = unittest.skipUnless(
 )
 
 CPU = torch.device("cpu")
+_PUBLISHED = {"learner": "disco", "learning_rate": 1e-2, "learning_rate_schedule": "constant", "gamma": 0.997}
 STATS = ("moment1", "moment2", "decay_product")
 SMALL_AGENT = {"hidden_sizes": (24, 16), "model_size": 12, "head_size": 10}  # of update5_*.npz
 _MODULES = {
@@ -62,6 +64,11 @@ def golden(name):
 def published_meta():
     """The meta-network with the published weights."""
     return MetaNetwork(load_weights(WEIGHTS), CPU)
+
+
+def disco_config(**settings) -> Config:
+    """The settings of the published example, with changes."""
+    return Config(**{**_PUBLISHED, "seed": 0, **settings})
 
 
 def random_meta(seed=0):

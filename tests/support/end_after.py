@@ -9,7 +9,7 @@ import sys
 
 def main() -> None:
     """Trains, and prints what the call has returned: the rounds of its history and how it ended."""
-    from ddp_ppo.config.settings import load_config
+    from ddp_ppo.config.load import load_config
     from ddp_ppo.training.trainer import train
 
     path, last, *words = sys.argv[1:]

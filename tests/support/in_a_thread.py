@@ -13,8 +13,8 @@ def main() -> None:
     import numpy as np
     import torch
 
-    from ddp_ppo.config.settings import load_config
-    from ddp_ppo.runs.metrics import Console
+    from ddp_ppo.config.load import load_config
+    from ddp_ppo.runs.console import Console
     from ddp_ppo.training.trainer import train
 
     def state() -> dict[str, object]:

@@ -7,7 +7,10 @@ import json
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
-from ddp_ppo.config.settings import Config, dump_effective
+from ddp_ppo.config.settings import Config
+from ddp_ppo.config.writing import dump_effective
+from ddp_ppo.learners.ppo.metrics import PPO_METRICS
+from ddp_ppo.runs.metric_table import METRICS, TABLE_FILE, MetricTable, save_table
 
 COLUMNS = ("train/policy_loss", "train/value_loss", "train/approx_kl", "train/gradient_steps", "eval/return_std")
 
@@ -20,6 +23,7 @@ def write_run(
     events=(),
     versions=None,
     name="tiny",
+    table: MetricTable = (*METRICS, *PPO_METRICS),
 ) -> Path:
     """A run folder with these metrics, a value a round and None where there was nothing to report.
 
@@ -41,6 +45,7 @@ def write_run(
         writer.writerow(columns)
         writer.writerows(zip(*columns.values(), strict=True))
     (folder / "config.yaml").write_text(dump_effective(config))
+    save_table(folder / TABLE_FILE, table)
     (folder / "lock").write_text(f"\n{name}\n")
     (folder / "events.jsonl").write_text("".join(json.dumps(event) + "\n" for event in events))
     (folder / "versions.json").write_text(json.dumps(versions or {"torch": "1.2.3"}))

@@ -2,7 +2,8 @@
 
 import unittest
 
-from ddp_ppo.config.settings import Config, load_config
+from ddp_ppo.config.load import load_config
+from ddp_ppo.config.settings import Config
 from ddp_ppo.envs.build import describe_env
 from ddp_ppo.protocols import EnvSpec
 from ddp_ppo.training.advice import action_advice, image_advice

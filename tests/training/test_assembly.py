@@ -8,7 +8,7 @@ from pathlib import Path
 
 from ddp_ppo.config.settings import Config
 from ddp_ppo.processes.stop_request import CutShort, StopRequest
-from ddp_ppo.runs.metrics import Console
+from ddp_ppo.runs.console import Console
 from ddp_ppo.training.assembly import assemble
 from ddp_ppo.training.plan import prepare
 from ddp_ppo.training.recorder import Recorder

@@ -8,14 +8,13 @@ import torch
 from ddp_ppo.config.settings import Config
 from ddp_ppo.learners.disco.agent import AgentSpec
 from ddp_ppo.learners.disco.learner import DiscoLearner
-from ddp_ppo.learners.disco.settings import DiscoSettings
 from ddp_ppo.learners.ppo.learner import PPO, fresh
 from ddp_ppo.policies.network import NetworkSpec
 from ddp_ppo.policies.numpy_policy import NumpyPolicy
 from ddp_ppo.protocols import EnvSpec
 from ddp_ppo.sampling.finite import NonFiniteError, NotFinite
 from ddp_ppo.training.diagnosis import find_cause
-from tests.support.disco_golden import SMALL_AGENT, random_agent, random_meta, random_rollout
+from tests.support.disco_golden import SMALL_AGENT, disco_config, random_agent, random_meta, random_rollout
 from tests.support.fixtures import random_parameters, sampled_rollout
 
 ENV = EnvSpec("A", 3, "box", 2, (-1.0, -1.0), (1.0, 1.0))
@@ -66,7 +65,7 @@ class FindCauseTest(unittest.TestCase):
         self.assertIsNone(where)
 
     def test_a_learner_whose_losses_are_not_those_of_samples_tells_what_it_has_seen(self):
-        learner = DiscoLearner(DiscoSettings(), random_agent(AgentSpec(3, 2, **SMALL_AGENT)), meta=random_meta())
+        learner = DiscoLearner(disco_config(), random_agent(AgentSpec(3, 2, **SMALL_AGENT)), meta=random_meta())
         rollout = random_rollout(DiscoLearner.rollout_fields(learner.network), T, B)
         self.assertEqual(find_cause(learner, rollout, "the gradient is inf"), ("the gradient is inf", None))
         rollout["logits"][4, 1, 0] = np.nan

@@ -14,7 +14,8 @@ from pathlib import Path
 import torch
 
 from ddp_ppo.__main__ import main
-from ddp_ppo.config.settings import Config, load_config
+from ddp_ppo.config.load import load_config
+from ddp_ppo.config.settings import Config
 from ddp_ppo.distributed.topology import resolve_training_topology
 from ddp_ppo.policies.network import NetworkSpec
 from ddp_ppo.protocols import EnvSpec

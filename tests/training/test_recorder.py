@@ -9,15 +9,22 @@ import shutil
 import signal
 import unittest
 from pathlib import Path
+from unittest import mock
 
 import numpy as np
+from tensorboard.backend.event_processing.event_accumulator import EventAccumulator
 
-from ddp_ppo.config.settings import ConfigError, load_config
+from ddp_ppo.config.load import load_config
+from ddp_ppo.config.settings import ConfigError
+from ddp_ppo.learners.registry import LEARNERS
 from ddp_ppo.maths.moments import empty_rms_state
+from ddp_ppo.report.run_charts import health_charts, other_charts
 from ddp_ppo.runs.anomalies import overlap_at_reset
 from ddp_ppo.runs.checkpoint import find_checkpoint
+from ddp_ppo.runs.console import Console
 from ddp_ppo.runs.folder import RunFolder
-from ddp_ppo.runs.metrics import Console
+from ddp_ppo.runs.metric_table import METRICS, Metric
+from ddp_ppo.runs.reading import read_run
 from ddp_ppo.training.plan import prepare
 from ddp_ppo.training.recorder import FaultRecorder, Recorder
 from ddp_ppo.training.resume import Resumed
@@ -30,6 +37,10 @@ from tests.training.test_trainer import last_checkpoint, scalars
 MOUNTS = ROOT / "tests" / "long" / "mounts.py"
 TIMES = ("round", "sample", "train", "sync", "record")
 ENDLESS = ("total_env_steps=1e7", "eval_interval=0", "checkpoint_interval=1", "keep_checkpoints=2", "run_name=a")
+
+
+CURIOSITY = Metric(name="train/curiosity", question="health", title="Curiosity", console="curious", is_log=True)
+CURIOUS = dataclasses.replace(LEARNERS["ppo"], metrics=(CURIOSITY,))  # a kind of learner that brings its own metrics
 
 
 def row(round_index, **changes):
@@ -73,6 +84,26 @@ class RecorderTest(FolderTestCase):
         (event,) = self.events()
         self.assertEqual((event["event"], event["rule"], event["round"]), ("anomaly", "kl_jump", SETTLED + 1))
         self.assertEqual(self.console.getvalue().count("look: round"), 1)
+
+    def test_a_learner_from_elsewhere_brings_its_rows_of_the_table_of_metrics(self):
+        config = load_config(self.config("tiny", TINY), (f"output_dir={self.folder / self.id()}", "run_name=other"))
+        console = io.StringIO()
+        with (
+            mock.patch.dict(LEARNERS, ppo=CURIOUS),
+            Recorder(prepare(config, environ={}), Console(console)) as recorder,
+        ):
+            recorder.open_logs(0, 0)
+            for round_index in (1, 2):
+                values = {"train/curiosity": 0.5 * round_index, "train/unlisted": float(round_index)}
+                recorder.row(row(round_index, **values), seconds_left=1.0, is_last=False)
+        self.assertIn("| curious 1.0000 |", console.getvalue())
+        run = read_run(recorder.path)
+        self.assertEqual(run.table, (*METRICS, *CURIOUS.metrics))
+        (chart,) = health_charts(run)
+        self.assertEqual((chart.title, chart.series[0].y, chart.is_log), ("Curiosity", [0.5, 1.0], True))
+        self.assertIn("train/unlisted", [chart.title for chart in other_charts(run)])
+        page = EventAccumulator(str(recorder.path / "tensorboard")).Reload().Tensors("custom_scalars__config__")[-1]
+        self.assertIn(b"train/curiosity$", page.tensor_proto.string_val[0])
 
     def test_every_round_is_a_row_and_a_line(self):
         self.write([1, 2])

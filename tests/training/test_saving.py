@@ -44,7 +44,7 @@ class SaverTest(unittest.TestCase):
         learner = SimpleNamespace(common=lambda: Common({"parameters": torch.zeros(2)}, {"step": torch.zeros(())}))
         self.saver = Saver(
             group,
-            Sync(group, learner, interval=3, num_rounds=9),
+            Sync(group, learner, (), interval=3, num_rounds=9),
             evaluator=SimpleNamespace(write_model=lambda moment, now: self.models.append((moment, now))),
             recorder=SimpleNamespace(checkpoint=lambda number, content: self.checkpoints.append((number, content))),
         )

@@ -5,7 +5,7 @@ import unittest
 
 import numpy as np
 
-from ddp_ppo.config.settings import load_config
+from ddp_ppo.config.load import load_config
 from ddp_ppo.evaluation.evaluate import evaluate, own_seeds
 from ddp_ppo.learners.starting_point import warm_start
 from ddp_ppo.runs.checkpoint import find_checkpoint

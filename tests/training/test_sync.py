@@ -15,6 +15,8 @@ from ddp_ppo.maths.moments import compute_batch_moments, empty_rms_state
 from ddp_ppo.policies.network import NetworkSpec
 from ddp_ppo.learners.ppo.learner import PPO, fresh
 from ddp_ppo.protocols import EnvSpec
+from ddp_ppo.learners.ppo.metrics import PPO_METRICS
+from ddp_ppo.runs.metric_table import METRICS, Metric
 from ddp_ppo.training.sync import ConsistencyError, Statistics, Sync
 from tests.support.fixtures import random_parameters, report
 
@@ -38,12 +40,13 @@ def actor(values, episodes=0, returns=0.0, length=0, terminations=0):
         obs_rms_moments=compute_batch_moments(np.tile(np.array(values, np.float64)[:, None], 3)),
     )
 
-METRICS = {"buffer_size": 1.0, "train/gradient_steps": 1.0}
+TABLE = (*METRICS, *PPO_METRICS, Metric(name="train/own_total", reduction="sum"))
+FEW = {"buffer_size": 1.0, "train/gradient_steps": 1.0}
 
-def sync_of(learner, interval=4):
-    return Sync(learners, learner, interval=interval, num_rounds=100)
+def sync_of(learner, interval=4, num_rounds=100):
+    return Sync(learners, learner, TABLE, interval=interval, num_rounds=num_rounds)
 
-def one_round(sync, statistics, *, num_done=1, reports=None, metrics=METRICS, stop=None):
+def one_round(sync, statistics, *, num_done=1, reports=None, metrics=FEW, stop=None):
     reports = reports or [actor([0.0])]
     return sync.after_round(num_done, statistics, reports=reports, metrics=metrics, stop_signal=stop)
 
@@ -97,7 +100,7 @@ with LearnerGroup(topology, timeout_seconds=60) as learners:
     metrics = {
         "buffer_size": [300.0, 100.0][rank], "train/gradient_steps": [8.0, 4.0][rank],
         "a": [1.0, 5.0][rank], "time/transfer_seconds": [float("nan"), 2.0][rank],
-        "train/epochs": [6.0, 4.0][rank],
+        "train/epochs": [6.0, 4.0][rank], "train/own_total": 1.0 + rank,
     }
     empty = Statistics(empty_rms_state(3), empty_rms_state(1))
     outcome = one_round(sync_of(make_learner()), empty, reports=stats, metrics=metrics, stop=[None, 15][rank])
@@ -129,7 +132,7 @@ with LearnerGroup(topology, timeout_seconds=60) as learners:
     seen["step"] = float(learner.optimizer.step)
 
     learner = make_learner()
-    sync = Sync(learners, learner, interval=3, num_rounds=5)
+    sync = sync_of(learner, interval=3, num_rounds=5)
     seen["rounds"] = [drift(sync, learner, num_done) for num_done in range(1, 6)]
     drift(sync, learner, 1)
     resumed = sync_of(learner)
@@ -184,6 +187,7 @@ class TwoLearnersTest(unittest.TestCase):
         self.assertEqual(metrics["a"], 2.0)  # (300 * 1 + 100 * 5) / 400
         self.assertEqual(metrics["time/transfer_seconds"], 2.0)
         self.assertEqual((metrics["buffer_size"], metrics["train/gradient_steps"]), (400.0, 12.0))
+        self.assertEqual(metrics["train/own_total"], 3.0)  # a row of the learner says so
         self.assertEqual(metrics["rollout/episodes"], 3.0)
         self.assertEqual(metrics["rollout/episode_return_mean"], 20.0)
         self.assertEqual(metrics["rollout/episode_length_mean"], 5.0)

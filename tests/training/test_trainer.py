@@ -14,7 +14,7 @@ from pathlib import Path
 import torch
 from tensorboard.backend.event_processing.event_accumulator import EventAccumulator
 
-from ddp_ppo.config.settings import load_config
+from ddp_ppo.config.load import load_config
 from ddp_ppo.sampling.episodes import evaluation_seeds
 from tests.support.process import (
     FIXTURE,
@@ -91,7 +91,8 @@ class SmokeTest(FolderTestCase):
 
     def test_a_run_leaves_these_files_and_no_others(self):
         expected = {"config.yaml", "events.jsonl", "lock", "metrics.csv", "model.pt", "model_best.pt", "report.html"}
-        expected |= {"versions.json", *(f"checkpoints/checkpoint_000000{number}.pt" for number in (3, 6))}
+        expected |= {"versions.json", "metric_table.json"}
+        expected |= {*(f"checkpoints/checkpoint_000000{number}.pt" for number in (3, 6))}
         found = files_in(self.home)
         (events,) = (name for name in found if name.startswith("tensorboard/events.out.tfevents."))
         self.assertEqual(found - {events}, expected)
@@ -120,7 +121,7 @@ class SmokeTest(FolderTestCase):
         text = (self.home / "config.yaml").read_text()
         self.assertRegex(text, r"(?m)^env_id: \"InvertedPendulum-v5\"  # .*smoke\.yaml:\d+$")
         self.assertRegex(text, r"(?m)^gamma: 0\.99  # .*base\.yaml:\d+$")
-        self.assertRegex(text, r"(?m)^adam_eps: .*  # default$")
+        self.assertRegex(text, r"(?m)^  adam_eps: .*  # default$")
 
     def test_every_row_has_the_true_number_of_samples_and_steps(self):  # C15
         self.assertEqual(numbers(self.rows, "round"), [1, 2, 3, 4, 5, 6])
@@ -844,14 +845,13 @@ class Blocking(io.StringIO):
 
 if __name__ == "__main__":
     from ddp_ppo.config.settings import Config
-    from ddp_ppo.runs.metrics import Console
+    from ddp_ppo.runs.console import Console
     from ddp_ppo.training.trainer import train
-    with open(os.devnull, "w") as silence:
-        for seed in (1, 2):
-            config = Config(env_id="CartPole-v1", seed=seed, total_env_steps=64, rollout_length=16, envs_per_actor=2,
-                            minibatch_size=64, eval_episodes=2)
-            result = train(config, console=Console(silence))
-            print(result.rounds, result.env_steps, result.folder, result.best_return)
+    for seed in (1, 2):
+        config = Config(env_id="CartPole-v1", seed=seed, total_env_steps=64, rollout_length=16, envs_per_actor=2,
+                        minibatch_size=64, eval_episodes=2)
+        result = train(config, console=Console.silent())
+        print(result.rounds, result.env_steps, result.folder, result.best_return)
     try:
         train(Config(env_id="CartPole-v1", total_env_steps=1024, rollout_length=8, eval_interval=0, run_name="odd"),
               console=Console(Odd()))

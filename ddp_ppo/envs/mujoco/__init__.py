@@ -1,4 +1,4 @@
-"""Gymnasium's MuJoCo tasks as arrays over K simulations, straight on `mujoco.batch`.
+"""Gymnasium's MuJoCo tasks as arrays over K simulations, run directly on `mujoco.batch`.
 
-Imported only where such a task runs. Begin reading at `env.py`, then `tasks.py`.
+Imported only when such a task runs. Start with `env.py`, then `tasks.py`.
 """

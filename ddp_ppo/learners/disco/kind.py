@@ -8,13 +8,14 @@ from pathlib import Path
 import numpy as np
 import torch
 
+from ddp_ppo.config.disco import DiscoSettings
 from ddp_ppo.config.settings import Config, ConfigError
 from ddp_ppo.learners.disco.agent import Agent, AgentSpec
 from ddp_ppo.learners.disco.agent import initial_parameters as initial_agent
 from ddp_ppo.learners.disco.annotate import annotate_disco
 from ddp_ppo.learners.disco.learner import DiscoLearner
 from ddp_ppo.learners.disco.meta_network import MetaNetwork
-from ddp_ppo.learners.disco.settings import DiscoSettings
+from ddp_ppo.learners.disco.metrics import DISCO_METRICS
 from ddp_ppo.learners.disco.weights import find_weights, load_weights
 from ddp_ppo.learners.interface import Learner, LearnerJob, LearnerKind, Workplace
 from ddp_ppo.learners.starting_point import StartingPoint
@@ -29,9 +30,9 @@ _TRAINED = "agent"
 
 
 def _require(env: EnvSpec, config: Config, *, device: str) -> None:
-    if env.action_kind == "box":
+    if env.action.num_choices is None:
         raise ConfigError(
-            f"learner: disco needs discrete actions, {env.env_id} has {env.action_size} continuous: the rule reads "
+            f"learner: disco needs discrete actions, {env.env_id} has {env.action.describe()}: the rule reads "
             "policy, values and predictions of each single action; discretize_actions: 3 makes choices of a few "
             "dimensions, learner: ppo trains this task as it is"
         )
@@ -46,7 +47,7 @@ def _num_parameters(config: Config, network: NetworkSpec) -> int:
 
 
 def _pretrained(config: Config, environ: Mapping[str, str]) -> Mapping[str, FloatArray]:
-    return load_weights(find_weights(config.disco_weights, environ))
+    return load_weights(find_weights(config.disco.weights, environ))
 
 
 def _fresh_start(config: Config, network: NetworkSpec) -> StartingPoint:
@@ -78,18 +79,18 @@ def _notes(config: Config, device: str) -> list[str]:
     if first <= rounds:
         return []
     return [
-        f"nothing is trained: the replay holds disco_batch_size: {config.disco_batch_size} trajectories in round "
-        f"{first}, the run has {rounds}; raise total_env_steps, or lower disco_batch_size or rollout_length"
+        f"nothing is trained: the replay holds disco.batch_size: {config.disco.batch_size} trajectories in round "
+        f"{first}, the run has {rounds}; raise total_env_steps, or lower disco.batch_size or rollout_length"
     ]
 
 
 def _first_round(config: Config, num_envs: int) -> int:
     """That in which the replay holds a batch."""
-    return -(-config.disco_batch_size // num_envs) if config.disco_replay_capacity else 1
+    return -(-config.disco.batch_size // num_envs) if config.disco.replay_capacity else 1
 
 
 def _update_text(job: LearnerJob) -> str:
-    settings, first = _disco_settings(job.config), _first_round(job.config, job.topology.num_envs)
+    settings, first = job.config.disco, _first_round(job.config, job.topology.num_envs)
     source = f"of the last {settings.replay_capacity}" if settings.replay_capacity else "of the round"
     size = settings.batch_size if settings.replay_capacity else job.topology.num_envs
     return (
@@ -102,7 +103,7 @@ def _make(job: LearnerJob, workplace: Workplace) -> Learner:
     device = torch.device(job.topology.device)
     parameters = torch.tensor(workplace.start.parameters, device=device)
     return DiscoLearner(
-        _disco_settings(job.config),
+        job.config,
         Agent(_agent_spec(job.config, job.network), parameters),
         meta=MetaNetwork(job.pretrained, device),
         average=workplace.group.average,
@@ -121,21 +122,6 @@ def _agent_spec(config: Config, network: NetworkSpec) -> AgentSpec:
     )
 
 
-def _disco_settings(config: Config) -> DiscoSettings:
-    schedule = config.learning_rate_schedule
-    assert schedule != "adaptive"  # the configuration has been checked
-    return DiscoSettings(
-        learning_rate=config.learning_rate,
-        learning_rate_schedule=schedule,
-        gamma=config.gamma,
-        retrace_lambda=config.disco_retrace_lambda,
-        batch_size=config.disco_batch_size,
-        replay_capacity=config.disco_replay_capacity,
-        updates_per_round=config.disco_updates_per_round,
-        seed=config.seed,
-    )
-
-
 KIND = LearnerKind(
     name="disco",
     settings=DiscoSettings,
@@ -143,6 +129,7 @@ KIND = LearnerKind(
     rollout_fields=DiscoLearner.rollout_fields,
     annotate=annotate_disco,
     make=_make,
+    metrics=DISCO_METRICS,
     trained=_TRAINED,
     require=_require,
     num_parameters=_num_parameters,

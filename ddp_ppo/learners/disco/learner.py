@@ -16,13 +16,13 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from ddp_ppo.config.settings import Config
 from ddp_ppo.learners.disco import rule
 from ddp_ppo.learners.disco.agent import Agent, acting_parameters, run, run_online
 from ddp_ppo.learners.disco.batch import BothHeads, Trajectories
 from ddp_ppo.learners.disco.meta_network import MetaNetwork
 from ddp_ppo.learners.disco.optimizer import clipped_adam, fresh_optimizer
 from ddp_ppo.learners.disco.replay import Replay
-from ddp_ppo.learners.disco.settings import DiscoSettings
 from ddp_ppo.learners.interface import Common
 from ddp_ppo.maths.moments import RmsState
 from ddp_ppo.maths.seeding import Purpose, stream
@@ -33,7 +33,7 @@ from ddp_ppo.sampling.finite import NonFiniteError
 from ddp_ppo.sampling.rollout import Field, Rollout
 
 _TARGET_RATE = 0.1  # of the way that target parameters go towards the online ones in an update
-METRICS = ("loss", *(f"{name}_loss" for name in rule.Losses._fields), "entropy", "value", "td_error", "grad_norm")
+MEASURED = ("loss", *(f"{name}_loss" for name in rule.Losses._fields), "entropy", "value", "td_error", "grad_norm")
 
 
 class DiscoLearner:
@@ -43,7 +43,7 @@ class DiscoLearner:
 
     def __init__(
         self,
-        settings: DiscoSettings,
+        config: Config,
         agent: Agent,
         *,
         meta: MetaNetwork,
@@ -57,14 +57,14 @@ class DiscoLearner:
             average: replaces a tensor by its mean over all learners, in place; called three times an update.
             rank: among the learners; each samples its replay in an order of its own.
         """
-        self.settings = settings
+        self.config = config
         self.agent = agent
         self.network = agent.spec.acting_network
         self.target = Agent(agent.spec, agent.flat.clone(), is_trained=False)
         self.optimizer = fresh_optimizer(agent.flat)
         self.state = rule.birth(meta)
-        self.replay = Replay(settings.replay_capacity, meta.device)
-        self.learning_rate = settings.learning_rate
+        self.replay = Replay(config.disco.replay_capacity, meta.device)
+        self.learning_rate = config.learning_rate
         self._meta = meta
         self._average = average
         self._rank = rank
@@ -101,23 +101,23 @@ class DiscoLearner:
         Raises:
             NonFiniteError: a gradient is not finite; no step was taken with it.
         """
-        settings, buffer_size = self.settings, updates.buffer_size
+        config, buffer_size = self.config, updates.buffer_size
         if buffer_size == 0:
             raise ValueError("train_step needs a filled rollout; this one has been trained on already")
-        if settings.learning_rate_schedule == "linear":
-            self.learning_rate = settings.learning_rate * (1.0 - done)
+        if config.learning_rate_schedule == "linear":
+            self.learning_rate = config.learning_rate * (1.0 - done)
         started = time.perf_counter()
         self.normalize_with(updates.normalization.obs_rms_state)
         fresh = self._trajectories(updates)
-        if settings.replay_capacity:
+        if config.disco.replay_capacity:
             self.replay.add(fresh)
         transfer_seconds = time.perf_counter() - started
         steps = [self.update(batch) for batch in self._batches(fresh, round_index)]
         updates.clear()
-        means = torch.stack(steps).mean(0).tolist() if steps else [math.nan] * len(METRICS)
+        means = torch.stack(steps).mean(0).tolist() if steps else [math.nan] * len(MEASURED)
         return self.common().tensors, {
             "buffer_size": float(buffer_size),
-            **{f"train/{name}": mean for name, mean in zip(METRICS, means, strict=True)},
+            **{f"train/{name}": mean for name, mean in zip(MEASURED, means, strict=True)},
             "train/learning_rate": self.learning_rate,
             "train/gradient_steps": float(len(steps)),
             "train/replay_size": float(len(self.replay)),
@@ -137,23 +137,23 @@ class DiscoLearner:
 
     def _batches(self, fresh: Trajectories, round_index: int) -> list[Trajectories]:
         """What this round trains on: samples of the replay, or the rollout itself where there is none."""
-        settings = self.settings
+        settings = self.config.disco
         if not settings.replay_capacity:
             return [fresh] * settings.updates_per_round
         if len(self.replay) < settings.batch_size:
             return []
-        generator = stream(settings.seed, Purpose.SHUFFLE, self._rank, round_index)
+        generator = stream(self.config.seed, Purpose.SHUFFLE, self._rank, round_index)
         index = generator.integers(len(self.replay), size=(settings.updates_per_round, settings.batch_size))
         return [self.replay.sample(torch.from_numpy(row)) for row in index]
 
     def update(self, batch: Trajectories) -> Tensor:
-        """One step of the agent, its target network and the rule's state; returns the METRICS as one tensor."""
+        """One step of the agent, its target network and the rule's state; returns what is MEASURED as one tensor."""
         obs = ((batch.obs - self._obs_mean) * self._obs_inv_std).clamp(-self._obs_clip, self._obs_clip)
         online, taken = run_online(self.agent, obs, batch.act)
         with torch.no_grad():
             heads = BothHeads(online, run(self.target, obs))
         targets, values, state = rule.make_targets(
-            self._meta, self.state, heads=heads, batch=batch, settings=self.settings, average=self._average
+            self._meta, self.state, heads=heads, batch=batch, config=self.config, average=self._average
         )
         terms = rule.losses(taken, targets, next_logits=online.logits[1:], q_target=values.q_target, ended=batch.ended)
         total = rule.total_loss(terms, batch.mask)
@@ -213,7 +213,7 @@ class DiscoLearner:
         }
 
     def load_state_dict(self, state: Mapping[str, Any]) -> Sequence[str]:
-        """Continues from a state dict, whose tensors may be NumPy arrays; nothing is to be said of it.
+        """Continues from a state dict, whose tensors may be NumPy arrays; there is never anything to say of it.
 
         Raises:
             KeyError: a part is missing.

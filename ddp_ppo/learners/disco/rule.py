@@ -14,9 +14,9 @@ from typing import NamedTuple
 import torch
 from torch import Tensor
 
+from ddp_ppo.config.settings import Config
 from ddp_ppo.learners.disco.batch import BothHeads, TakenHeads, Trajectories
 from ddp_ppo.learners.disco.meta_network import MetaNetwork, RnnState, Targets
-from ddp_ppo.learners.disco.settings import DiscoSettings
 from ddp_ppo.learners.disco.values import (
     Moments,
     Values,
@@ -60,7 +60,7 @@ def make_targets(
     *,
     heads: BothHeads,
     batch: Trajectories,
-    settings: DiscoSettings,
+    config: Config,
     average: Callable[[Tensor], None],
 ) -> tuple[Targets, Values, RuleState]:
     """What to train on in this update, and the state for the next one.
@@ -68,7 +68,7 @@ def make_targets(
     Args:
         average: replaces a tensor by its mean over all learners; called twice, with 4 and with 16 numbers.
     """
-    values = estimate(heads, batch, gamma=settings.gamma, retrace_lambda=settings.retrace_lambda)
+    values = estimate(heads, batch, gamma=config.gamma, retrace_lambda=config.disco.retrace_lambda)
     tracked = torch.stack([values.adv, values.q_td])
     means = torch.stack([tracked.mean((1, 2)), tracked.square().mean((1, 2))])
     average(means)

@@ -18,7 +18,9 @@ from typing import Any
 
 import numpy as np
 
+from ddp_ppo.config.paths import expand_path
 from ddp_ppo.config.settings import ConfigError
+from ddp_ppo.config.yaml_text import RefusedError
 from ddp_ppo.protocols import FloatArray
 from ddp_ppo.runs.checkpoint import write_atomically
 
@@ -68,13 +70,21 @@ def find_weights(path: str | None, environ: Mapping[str, str]) -> Path:
     Raises:
         ConfigError: there is no such file; says how to get it.
     """
-    place = Path(path or environ.get(ENVIRON_NAME) or cache_path(environ))
+    place = Path(path or _named_by(environ) or cache_path(environ))
     if not place.is_file():
         raise ConfigError(
             f"{place}: no such file; DiscoRL needs the published weights {FILE_NAME} (2.8 MB): `ddp-ppo disco-weights` "
-            f"downloads them, or download {URL} and name it with disco_weights or {ENVIRON_NAME}"
+            f"downloads them, or download {URL} and name it with disco.weights or {ENVIRON_NAME}"
         )
     return place
+
+
+def _named_by(environ: Mapping[str, str]) -> str:
+    """The file that DDP_PPO_DISCO_WEIGHTS names; empty where it does not."""
+    try:
+        return expand_path(environ.get(ENVIRON_NAME, ""), environ)
+    except RefusedError as error:
+        raise ConfigError(f"{ENVIRON_NAME}: {error}") from error
 
 
 def load_weights(path: Path) -> Weights:

@@ -1,4 +1,4 @@
-"""Proximal policy optimisation: loss, learner, and the ways to take its gradient steps in `updates/`.
+"""Proximal policy optimisation: the loss, the learner, and in `updates/` the ways to compute gradient steps.
 
-Knows nothing of other learners. Begin reading at `loss.py`, then `learner.py`.
+Imports no other learner. Start with `loss.py`, then `learner.py`.
 """

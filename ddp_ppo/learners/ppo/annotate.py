@@ -5,22 +5,14 @@ Torch-free. Shapes: T rollout_length, K environments of the actor, D observation
 
 from __future__ import annotations
 
-import numpy as np
-
 from ddp_ppo.maths.gae import compute_gae
-from ddp_ppo.protocols import Arrays, RolloutPolicy
+from ddp_ppo.protocols import Arrays, Policy
 from ddp_ppo.sampling.rollout import Discounting, scale_reward
 
 
-def annotate_ppo(policy: RolloutPolicy, slices: Arrays, discounting: Discounting) -> None:
+def annotate_ppo(policy: Policy, slices: Arrays, discounting: Discounting) -> None:
     """Fills logp, value, final_value, adv and ret of one actor's slices [T(+1), K, ...], in place."""
-    num_steps, num_envs = slices["reward"].shape
-    obs = slices["obs"].reshape((num_steps + 1) * num_envs, -1)
-    truncated = slices["truncated"]
-    value = policy.values(obs).reshape(num_steps + 1, num_envs)
-    final_value = np.zeros((num_steps, num_envs), np.float32)
-    if truncated.any():
-        final_value[truncated] = policy.values(slices["final_obs"][truncated])
+    value, final_value = policy.rollout_values(slices)
     slices["logp"][:] = policy.logp(slices["act"])
     slices["value"][:] = value
     slices["final_value"][:] = final_value
@@ -29,7 +21,7 @@ def annotate_ppo(policy: RolloutPolicy, slices: Arrays, discounting: Discounting
         value,
         final_value,
         slices["terminated"],
-        truncated,
+        slices["truncated"],
         gamma=discounting.gamma,
         gae_lambda=discounting.gae_lambda,
     )

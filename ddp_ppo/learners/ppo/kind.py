@@ -6,11 +6,13 @@ from functools import partial
 
 import torch
 
-from ddp_ppo.config.settings import Config, ConfigError, warnings
+from ddp_ppo.config.ppo import PPOSettings
+from ddp_ppo.config.settings import Config, ConfigError
 from ddp_ppo.learners.interface import Learner, LearnerJob, LearnerKind, Workplace
 from ddp_ppo.learners.ppo.annotate import annotate_ppo
 from ddp_ppo.learners.ppo.learner import ALONE, NO_TEAM, PPO, Averaging, resolve_update_backend
-from ddp_ppo.learners.ppo.loss_settings import LossSettings, loss_settings
+from ddp_ppo.learners.ppo.loss_settings import loss_settings
+from ddp_ppo.learners.ppo.metrics import PPO_METRICS
 from ddp_ppo.learners.ppo.updates.critic_worker import (
     CriticWorker,
     Team,
@@ -25,7 +27,7 @@ from ddp_ppo.sampling.actor import AssistantFactory
 
 
 def _require(env: EnvSpec, config: Config, *, device: str) -> None:
-    if config.update_backend == "numpy" and device != "cpu":
+    if config.ppo.update_backend == "numpy" and device != "cpu":
         raise ConfigError(f"update_backend: numpy runs on a CPU, this learner on {device}; use auto or torch")
 
 
@@ -34,22 +36,22 @@ def _network(config: Config, env: EnvSpec) -> NetworkSpec:
 
 
 def _notes(config: Config, device: str) -> list[str]:
-    notes = warnings(config)
-    if device.startswith("cuda") and config.minibatch_size < 512:
-        size = config.minibatch_size
+    notes = config.ppo.warnings(config.samples_per_round)
+    if device.startswith("cuda") and config.ppo.minibatch_size < 512:
+        size = config.ppo.minibatch_size
         notes.append(f"minibatch_size {size} leaves a GPU idle; 4096 and more suit it, or device=cpu")
     return notes
 
 
 def _update_text(job: LearnerJob) -> str:
     config, samples, backend = job.config, job.num_samples, _backend(job)
-    size, last = min(config.minibatch_size, samples), samples % config.minibatch_size
+    size, last = min(config.ppo.minibatch_size, samples), samples % config.ppo.minibatch_size
     batches = -(-samples // size)
     rest = f" (the last one {last})" if last and batches > 1 else ""
     cores = 1 + _has_worker(job) if backend == "numpy" else job.num_threads
     return (
-        f"{config.num_epochs} epochs x {batches} mini-batches of {size}{rest} "
-        f"= {config.num_epochs * batches} gradient steps a round, by {backend}, cores: {cores}"
+        f"{config.ppo.num_epochs} epochs x {batches} mini-batches of {size}{rest} "
+        f"= {config.ppo.num_epochs * batches} gradient steps a round, by {backend}, cores: {cores}"
     )
 
 
@@ -118,11 +120,12 @@ def _has_worker(job: LearnerJob) -> bool:
 
 KIND = LearnerKind(
     name="ppo",
-    settings=LossSettings,
+    settings=PPOSettings,
     network=_network,
     rollout_fields=PPO.rollout_fields,
     annotate=annotate_ppo,
     make=_make,
+    metrics=PPO_METRICS,
     require=_require,
     notes=_notes,
     update_text=_update_text,

@@ -97,10 +97,10 @@ class PPO:
     @staticmethod
     def rollout_fields(network: NetworkSpec) -> tuple[Field, ...]:
         """What a rollout must hold for this learner, [T(+1), B, ...]."""
-        is_gaussian = network.head == "gaussian"
+        head = network.distribution
         return (
             Field("obs", "float32", (network.obs_size,), extra_rows=1),
-            Field("act", "float32" if is_gaussian else "int64", (network.action_size,) if is_gaussian else ()),
+            Field("act", head.act_dtype, head.act_shape),
             Field("reward", "float32"),
             Field("terminated", "bool"),
             Field("truncated", "bool"),
@@ -115,7 +115,7 @@ class PPO:
     def train_step(
         self, updates: Rollout, *, round_index: int = 0, done: float = 0.0
     ) -> tuple[dict[str, Tensor], dict[str, float]]:
-        """Trains on the whole on-policy buffer and clears it.
+        """Trains on the complete on-policy buffer and clears it.
 
         Args:
             updates: this round's annotated rollout, which says what it was normalised with.
@@ -152,12 +152,12 @@ class PPO:
         generator = stream(config.seed, Purpose.SHUFFLE, self._rank, round_index)
         num_samples = len(batch.adv)
         epochs: list[EpochStats] = []
-        for epoch in range(config.num_epochs):
-            if epoch and config.recompute_advantages:
+        for epoch in range(config.ppo.num_epochs):
+            if epoch and config.ppo.recompute_advantages:
                 batch = self._recompute_advantages(updates, batch)
                 self._update.load(batch)
-            order = generator.permutation(num_samples)
-            epochs.append(self._update.epoch(order, min(config.minibatch_size, num_samples), self.learning_rate))
+            order = updates.shuffled(1, generator)[0]
+            epochs.append(self._update.epoch(order, min(config.ppo.minibatch_size, num_samples), self.learning_rate))
             hold_log_std(self.network, self.policy.flat.data)
             if self._is_kl_reached(epochs[-1].approx_kl):
                 break
@@ -188,7 +188,7 @@ class PPO:
         return {"policy loss": losses.policy_loss, "value loss": losses.value_loss}
 
     def _standardized(self, adv: Tensor, ret: Tensor) -> Tensor:
-        return standardize(adv, ret) if self.config.normalize_advantages else adv
+        return standardize(adv, ret) if self.config.ppo.normalize_advantages else adv
 
     @torch.no_grad()
     def _recompute_advantages(self, updates: Rollout, batch: Batch) -> Batch:
@@ -219,13 +219,13 @@ class PPO:
         return batch._replace(adv=self._standardized(adv.reshape(-1), ret), ret=ret.reshape(-1))
 
     def _is_kl_reached(self, approx_kl: float) -> bool:
-        if self.config.target_kl is None or self.config.learning_rate_schedule == "adaptive":
+        if self.config.ppo.target_kl is None or self.config.learning_rate_schedule == "adaptive":
             return False
         kl = self._averaging.scalar(approx_kl) if self._averaging.is_per_minibatch else approx_kl
-        return kl > self.config.target_kl
+        return kl > self.config.ppo.target_kl
 
     def _adapt_learning_rate(self, kl: float) -> None:
-        target = self.config.target_kl
+        target = self.config.ppo.target_kl
         assert target is not None  # the configuration has been checked
         if kl > 2.0 * target:
             lower = max(self.learning_rate / _ADAPTIVE_FACTOR, _ADAPTIVE_MIN)
@@ -237,7 +237,7 @@ class PPO:
     def _metrics(self, epochs: list[EpochStats], buffer_size: int) -> dict[str, float]:
         means = {f"train/{name}": float(np.mean([e[i] for e in epochs])) for i, name in enumerate(EpochStats._fields)}
         log_std = self.policy.flat.data[self.network.log_std_slice]
-        steps_per_epoch = -(-buffer_size // self.config.minibatch_size)
+        steps_per_epoch = -(-buffer_size // self.config.ppo.minibatch_size)
         return {
             "buffer_size": float(buffer_size),
             **means,
@@ -287,14 +287,14 @@ class PPO:
 
 def resolve_update_backend(config: Config, device_type: str) -> str:
     """The backend of the gradient step: NumPy for an MLP on a CPU, torch elsewhere, or what the setting says."""
-    if config.update_backend != "auto":
-        return config.update_backend
+    if config.ppo.update_backend != "auto":
+        return config.ppo.update_backend
     return "numpy" if device_type == "cpu" and not config.conv_channels else "torch"
 
 
 def captures_steps(config: Config, device_type: str, averaging: Averaging) -> bool:
     """Whether gradient steps become CUDA graphs: not where learners meet inside one, nor where torch is asked for."""
-    return device_type == "cuda" and config.update_backend == "auto" and not averaging.is_per_minibatch
+    return device_type == "cuda" and config.ppo.update_backend == "auto" and not averaging.is_per_minibatch
 
 
 def standardize(adv: Tensor, ret: Tensor) -> Tensor:

@@ -24,10 +24,10 @@ class LossSettings:
 def loss_settings(config: Config) -> LossSettings:
     """The part of a configuration that a gradient step reads."""
     return LossSettings(
-        clip_range=config.clip_range,
-        value_clip_range=config.value_clip_range,
-        entropy_coef=config.entropy_coef,
-        value_coef=config.value_coef,
-        max_grad_norm=config.max_grad_norm,
-        adam_eps=config.adam_eps,
+        clip_range=config.ppo.clip_range,
+        value_clip_range=config.ppo.value_clip_range,
+        entropy_coef=config.ppo.entropy_coef,
+        value_coef=config.ppo.value_coef,
+        max_grad_norm=config.ppo.max_grad_norm,
+        adam_eps=config.ppo.adam_eps,
     )

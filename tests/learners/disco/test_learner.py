@@ -13,8 +13,7 @@ import torch
 from ddp_ppo.learners.disco import rule
 from ddp_ppo.learners.disco.agent import AgentSpec, run, run_online
 from ddp_ppo.learners.disco.batch import BothHeads
-from ddp_ppo.learners.disco.learner import METRICS, DiscoLearner
-from ddp_ppo.learners.disco.settings import DiscoSettings
+from ddp_ppo.learners.disco.learner import MEASURED, DiscoLearner
 from ddp_ppo.learners.disco.values import mean_and_std
 from ddp_ppo.runs.checkpoint import load_plain, save_plain
 from ddp_ppo.sampling.finite import NonFiniteError
@@ -23,6 +22,7 @@ from tests.support.disco_golden import (
     DATA,
     SMALL_AGENT,
     STATS,
+    disco_config,
     golden,
     golden_batch,
     haiku_parameters,
@@ -40,7 +40,7 @@ from tests.support.process import Program
 torch.set_num_threads(1)
 
 HANG_SECONDS = 120.0
-SETTINGS = DiscoSettings(learning_rate=1e-3, batch_size=4, replay_capacity=6)
+CONFIG = disco_config(learning_rate=1e-3, disco={"batch_size": 4, "replay_capacity": 6})
 SPEC = AgentSpec(4, 2, **SMALL_AGENT)
 
 # What two processes run: each trains on its half of the columns and writes what it has at the end.
@@ -50,10 +50,9 @@ from pathlib import Path
 import torch
 from ddp_ppo.learners.disco.batch import BothHeads
 from ddp_ppo.learners.disco.learner import DiscoLearner
-from ddp_ppo.learners.disco.settings import DiscoSettings
 from ddp_ppo.distributed.group import LearnerGroup
 from ddp_ppo.distributed.topology import TrainingTopology
-from tests.support.disco_golden import golden, golden_batch, published_meta, small_agent
+from tests.support.disco_golden import disco_config, golden, golden_batch, published_meta, small_agent
 
 torch.set_num_threads(1)
 rank = int(os.environ["RANK"])
@@ -62,8 +61,8 @@ topology = TrainingTopology(
 )
 arrays, steps = golden("update5_A2_ddp2"), []
 with LearnerGroup(topology, timeout_seconds=60) as learners:
-    settings = DiscoSettings(learning_rate=float(arrays["lr"]))
-    learner = DiscoLearner(settings, small_agent(arrays, 2), meta=published_meta(), average=learners.average, rank=rank)
+    config = disco_config(learning_rate=float(arrays["lr"]))
+    learner = DiscoLearner(config, small_agent(arrays, 2), meta=published_meta(), average=learners.average, rank=rank)
     for i in range(5):
         metrics = learner.update(golden_batch(arrays, i, slice(2 * rank, 2 * rank + 2)))
         common = {name: tensor.clone() for name, tensor in learner.common().tensors.items()}
@@ -72,9 +71,9 @@ torch.save(steps, Path(sys.argv[1]) / f"{rank}.pt")
 """
 
 
-def make_learner(settings=SETTINGS, *, seed=0, **options):
+def make_learner(config=CONFIG, *, seed=0, **options):
     """A learner with random weights and a small agent."""
-    return DiscoLearner(settings, random_agent(SPEC, seed), meta=random_meta(), **options)
+    return DiscoLearner(config, random_agent(SPEC, seed), meta=random_meta(), **options)
 
 
 def rollouts(count, num_envs=2, num_steps=5):
@@ -94,7 +93,7 @@ class GoldenTest(unittest.TestCase):
     """Comparisons of five updates with golden/update5_*.npz."""
 
     def assert_logs(self, metrics, arrays, index):
-        found = dict(zip(METRICS, metrics.tolist(), strict=True))
+        found = dict(zip(MEASURED, metrics.tolist(), strict=True))
         for name, log, limit in (
             ("loss", "total_loss", 3e-5),
             ("pi_loss", "pi_loss", 3e-5),
@@ -121,7 +120,7 @@ class GoldenTest(unittest.TestCase):
 
 
 def other_logs(learner, batch):
-    """What the reference logs beyond METRICS, of the update that comes next."""
+    """What the reference logs beyond MEASURED, of the update that comes next."""
     with torch.no_grad():
         heads, taken = run_online(learner.agent, batch.obs, batch.act)
         targets, values, after = rule.make_targets(
@@ -129,7 +128,7 @@ def other_logs(learner, batch):
             learner.state,
             heads=BothHeads(heads, run(learner.target, batch.obs)),
             batch=batch,
-            settings=learner.settings,
+            config=learner.config,
             average=lambda tensor: None,
         )
 
@@ -163,7 +162,7 @@ class FiveUpdatesTest(GoldenTest):  # C32
     def run_five(self, arrays, num_actions):
         averaged = []
         learner = DiscoLearner(
-            DiscoSettings(learning_rate=float(arrays["lr"])),
+            disco_config(learning_rate=float(arrays["lr"])),
             small_agent(arrays, num_actions),
             meta=published_meta(),
             average=lambda tensor: averaged.append(tensor.clone()),
@@ -247,7 +246,7 @@ class SamplingTest(unittest.TestCase):
 
     def test_rounds_and_ranks_draw_anew_and_the_same_again(self):
         draws = self.draws()
-        self.assertEqual([len(draw) for draw in draws], [SETTINGS.batch_size] * 30)
+        self.assertEqual([len(draw) for draw in draws], [CONFIG.disco.batch_size] * 30)
         self.assertGreater(len({*draws}), 20)
         self.assertNotEqual(draws, self.draws(rank=1))
         self.assertEqual(draws, self.draws())
@@ -257,7 +256,7 @@ class TrajectoriesTest(unittest.TestCase):
     """What the replay holds of rollouts."""
 
     def setUp(self):
-        self.learner = make_learner(dataclasses.replace(SETTINGS, batch_size=1000, replay_capacity=1000))
+        self.learner = make_learner(dataclasses.replace(CONFIG, disco_batch_size=1000, disco_replay_capacity=1000))
 
     def held(self):
         return self.learner.replay.sample(torch.arange(len(self.learner.replay)))
@@ -315,7 +314,7 @@ class TrainStepTest(unittest.TestCase):
             train(learner, [rollout])
 
     def test_without_replay_each_rollout_is_the_batch(self):
-        learner, other = (make_learner(dataclasses.replace(SETTINGS, replay_capacity=0)) for _ in range(2))
+        learner, other = (make_learner(dataclasses.replace(CONFIG, disco_replay_capacity=0)) for _ in range(2))
         (rollout,) = rollouts(1)
         batch = learner._trajectories(rollout)
         _, metrics = other.train_step(rollout)
@@ -323,7 +322,7 @@ class TrainStepTest(unittest.TestCase):
         self.assertTrue(torch.equal(learner.agent.flat, other.agent.flat))
 
     def test_several_updates_a_round(self):
-        learner = make_learner(dataclasses.replace(SETTINGS, updates_per_round=3))
+        learner = make_learner(dataclasses.replace(CONFIG, disco_updates_per_round=3))
         self.assertEqual(train(learner, rollouts(2))[1]["train/gradient_steps"], 3.0)
         self.assertEqual(float(learner.optimizer.step), 3.0)
 
@@ -337,7 +336,7 @@ class TrainStepTest(unittest.TestCase):
         self.assertFalse(torch.equal(parameters[0], parameters[2]))
 
     def test_linear_schedule_ends_at_zero(self):
-        learner = make_learner(dataclasses.replace(SETTINGS, learning_rate_schedule="linear"))
+        learner = make_learner(dataclasses.replace(CONFIG, learning_rate_schedule="linear"))
         rates = [m["train/learning_rate"] for m in train(learner, rollouts(2), first_round=98)]
         np.testing.assert_allclose(rates, [2e-5, 1e-5])
 
@@ -417,7 +416,7 @@ class ResumeTest(unittest.TestCase):
         self.assertEqual(state["replay"], {})
 
     def test_other_agent_is_refused(self):
-        other = DiscoLearner(SETTINGS, random_agent(AgentSpec(5, 2, **SMALL_AGENT)), meta=random_meta())
+        other = DiscoLearner(CONFIG, random_agent(AgentSpec(5, 2, **SMALL_AGENT)), meta=random_meta())
         with self.assertRaisesRegex(ValueError, r"the checkpoint has \d+ parameters, this agent \d+"):
             other.load_state_dict(make_learner().state_dict())
 

@@ -8,15 +8,14 @@ import torch
 from ddp_ppo.learners.disco import rule
 from ddp_ppo.learners.disco.batch import TakenHeads
 from ddp_ppo.learners.disco.meta_network import Targets
-from ddp_ppo.learners.disco.settings import DiscoSettings
-from tests.support.disco_golden import needs_data, of_max, published_meta, rule_cases
+from tests.support.disco_golden import disco_config, needs_data, of_max, published_meta, rule_cases
 
 torch.set_num_threads(1)
 
 
 def targets_of(case, average=lambda tensor: None):
     return rule.make_targets(
-        published_meta(), case.state, heads=case.heads, batch=case.batch, settings=DiscoSettings(), average=average
+        published_meta(), case.state, heads=case.heads, batch=case.batch, config=disco_config(), average=average
     )
 
 

@@ -1,4 +1,4 @@
-"""PPO's gradient steps: by torch autograd (the definition), in NumPy, as CUDA graphs.
+"""PPO's gradient steps: with torch autograd (the reference), in NumPy, and as CUDA graphs.
 
-What NumPy does is torch-free. Begin reading at `update.py`, then `torch_update.py`.
+The NumPy gradient and the critic's worker are torch-free. Start with `update.py`, then `torch_update.py`.
 """

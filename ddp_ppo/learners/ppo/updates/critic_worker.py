@@ -68,10 +68,10 @@ def trained_shapes(network: NetworkSpec) -> Shapes:
 
 def shared_shapes(network: NetworkSpec, num_samples: int) -> Shapes:
     """Name -> (dtype, shape) of what learner and worker share besides."""
-    is_gaussian = network.head == "gaussian"
+    head = network.distribution
     samples: Shapes = {
         "obs": ("float32", (num_samples, network.obs_size + 1)),
-        "act": ("float32", (num_samples, network.action_size)) if is_gaussian else ("int64", (num_samples,)),
+        "act": (head.act_dtype, (num_samples, *head.act_shape)),
         **{name: ("float32", (num_samples,)) for name in (*Samples._fields[2:], *Report._fields)},
     }
     return {

@@ -17,16 +17,14 @@ from numpy.typing import NDArray
 
 from ddp_ppo.learners.ppo.loss_settings import ADAM_BETAS, LossSettings
 from ddp_ppo.learners.ppo.updates.numpy_gradient import (
-    BOTH_TRUNKS,
     Epoch,
     Memory,
     Minibatch,
     Report,
     Samples,
-    Trunk,
     TrunkGradient,
 )
-from ddp_ppo.policies.network import NetworkSpec
+from ddp_ppo.policies.network import TRUNKS, NetworkSpec, Trunk
 from ddp_ppo.protocols import FloatArray
 from ddp_ppo.sampling.finite import NonFiniteError
 
@@ -49,7 +47,7 @@ class Part:
     """
 
     def __init__(
-        self, network: NetworkSpec, settings: LossSettings, trained: Trained, trunks: tuple[Trunk, ...] = BOTH_TRUNKS
+        self, network: NetworkSpec, settings: LossSettings, trained: Trained, trunks: tuple[Trunk, ...] = TRUNKS
     ) -> None:
         self._settings = settings
         start, stop = network.part(trunks[0]).start, network.part(trunks[-1]).stop

@@ -13,20 +13,19 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterator
-from typing import Any, Literal, NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
+from ddp_ppo.actions.action import HeadGradient
 from ddp_ppo.learners.ppo.loss_settings import LossSettings
-from ddp_ppo.maths.distributions import LOG_RATIO_MAX, log_softmax
-from ddp_ppo.policies.network import NetworkSpec
+from ddp_ppo.maths.distributions import LOG_RATIO_MAX
+from ddp_ppo.observations.layout import columns_of, joined
+from ddp_ppo.policies.network import NetworkSpec, Trunk
 from ddp_ppo.policies.numpy_mlp import NUMPY_ACTIVATIONS
 from ddp_ppo.protocols import FloatArray
 
-Trunk = Literal["actor", "critic"]
-BOTH_TRUNKS: tuple[Trunk, ...] = ("actor", "critic")
-_HALF_LOG_2PI = 0.5 * math.log(2.0 * math.pi)
 _BELOW_MAX = np.nextafter(np.float32(LOG_RATIO_MAX), np.float32(0.0))
 
 
@@ -161,6 +160,8 @@ class TrunkGradient:
     ) -> None:
         """Reads the trunk's parameters and writes its gradient, both as in `network.part(trunk)`, at every call."""
         self._memory = memory
+        view, ones = network.view(trunk), (network.obs_size, network.obs_size + 1)
+        self._columns = columns_of(joined((*view, ones)) if view else view)
         start = network.part(trunk).start
         layers = [layer._replace(start=layer.start - start) for layer in network.trunk(trunk)]
         self._weights = [layer.view(parameters) for layer in layers]
@@ -173,15 +174,15 @@ class TrunkGradient:
         self._differentiate: Callable[[Minibatch, FloatArray], FloatArray]
         if trunk == "critic":
             self._differentiate = _ValueLoss(settings)
-        elif network.head == "gaussian":
-            log_std = network.log_std_slice
-            self._differentiate = _GaussianLoss(settings, log_std=parameters[log_std], gradient=gradient[log_std])
         else:
-            self._differentiate = _CategoricalLoss(settings)
+            own = network.log_std_slice
+            head = network.distribution.gradient(parameters[own], gradient[own], entropy_coef=settings.entropy_coef)
+            self._differentiate = _PolicyLoss(head)
 
     def compute(self, minibatch: Minibatch) -> None:
         """Writes the gradient of the mean loss over these samples, and what is reported of them."""
-        hidden, x = self._memory.hidden(len(minibatch.logp)), minibatch.obs
+        hidden, x = self._memory.hidden(len(minibatch.logp)), minibatch.obs[self._columns]
+        obs = x
         activate, before_one = self._activation
         for layer, weights in zip(hidden, self._weights, strict=False):
             np.matmul(x, weights, out=layer.inside)
@@ -199,7 +200,7 @@ class TrunkGradient:
                 np.matmul(d_output, self._transposed[depth], out=layer.inside)
             self._backward(layer.units, layer.gradient)
             d_output = layer.inside
-        np.matmul(minibatch.obs.T, d_output, out=self._gradients[0])
+        np.matmul(obs.T, d_output, out=self._gradients[0])
 
 
 def _surrogate(minibatch: Minibatch) -> FloatArray:
@@ -213,51 +214,17 @@ def _surrogate(minibatch: Minibatch) -> FloatArray:
     return d_logp
 
 
-class _GaussianLoss:
-    """Writes d loss / d log_std and returns d loss / d mean [n, A]."""
+class _PolicyLoss:
+    """Returns d loss / d output [n, A] of the clipped surrogate and the entropy bonus, by way of the distribution."""
 
-    def __init__(self, settings: LossSettings, *, log_std: FloatArray, gradient: FloatArray) -> None:
-        self._log_std, self._gradient, self._entropy_coef = log_std, gradient, settings.entropy_coef
+    def __init__(self, gradient: HeadGradient) -> None:
+        self._gradient = gradient
 
-    def __call__(self, minibatch: Minibatch, mean: FloatArray) -> FloatArray:
-        num_dimensions = len(self._log_std)
-        inv_var = np.exp(self._log_std * np.float32(-2.0))
-        log_scale = float(np.add.reduce(self._log_std)) + num_dimensions * _HALF_LOG_2PI
-        deviation = np.subtract(minibatch.act, mean, out=mean)
-        squares = np.square(deviation)
-        logp = squares.dot(inv_var * np.float32(-0.5), minibatch.log_ratio)
-        logp -= minibatch.logp
-        logp -= np.float32(log_scale)
-        d_logp = _surrogate(minibatch)
-        minibatch.entropy.fill(log_scale + 0.5 * num_dimensions)
-        # d logp / d log_std = ((act - mean) / std) ** 2 - 1, and the entropy grows by 1 with each log_std.
-        d_logp.dot(squares, self._gradient)
-        self._gradient *= inv_var
-        self._gradient -= np.float32(np.add.reduce(d_logp) + self._entropy_coef)
-        deviation *= np.multiply.outer(d_logp, inv_var)
-        return np.asarray(deviation)
-
-
-class _CategoricalLoss:
-    """Returns d loss / d logits [n, A]."""
-
-    def __init__(self, settings: LossSettings) -> None:
-        self._entropy_coef = settings.entropy_coef
-
-    def __call__(self, minibatch: Minibatch, logits: FloatArray) -> FloatArray:
-        rows = np.arange(len(logits))
-        log_probabilities = log_softmax(logits)
-        probabilities = np.exp(log_probabilities)
-        entropy = -np.vecdot(probabilities, log_probabilities)
-        minibatch.entropy[:] = entropy
-        np.subtract(log_probabilities[rows, minibatch.act], minibatch.logp, out=minibatch.log_ratio)
-        d_logp = _surrogate(minibatch)
-        d_logits = probabilities * -d_logp[:, None]
-        d_logits[rows, minibatch.act] += d_logp
-        if self._entropy_coef:
-            weight = np.float32(self._entropy_coef / len(rows))
-            d_logits += weight * probabilities * (log_probabilities + entropy[:, None])
-        return np.asarray(d_logits)
+    def __call__(self, minibatch: Minibatch, output: FloatArray) -> FloatArray:
+        self._gradient.log_ratio(
+            minibatch.act, output, minibatch.logp, out=minibatch.log_ratio, entropy=minibatch.entropy
+        )
+        return self._gradient.backward(_surrogate(minibatch))
 
 
 class _ValueLoss:

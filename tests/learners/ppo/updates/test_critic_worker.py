@@ -8,7 +8,7 @@ import unittest
 
 import torch
 
-from ddp_ppo.config.settings import load_config
+from ddp_ppo.config.load import load_config
 from ddp_ppo.training.plan import plan_text, prepare
 from tests.support.process import FIXTURE, FolderTestCase, read_csv, succeeded, without_times
 from tests.training.test_trainer import differences, last_checkpoint

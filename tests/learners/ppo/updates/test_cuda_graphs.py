@@ -8,7 +8,7 @@ from pathlib import Path
 import numpy as np
 import torch
 
-from ddp_ppo.config.settings import load_config
+from ddp_ppo.config.load import load_config
 from ddp_ppo.learners.adam_state import AdamState
 from ddp_ppo.learners.ppo.learner import PPO, fresh
 from ddp_ppo.learners.ppo.loss import Batch

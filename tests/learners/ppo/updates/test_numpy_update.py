@@ -35,6 +35,12 @@ NETWORKS = [
     for head in ("gaussian", "categorical")
     for hidden_sizes in ((), (16,), (8, 16), (7, 3, 9))
     for activation in ("tanh", "relu", "elu")
+] + [
+    NetworkSpec(5, "gaussian", 3, (8,), "tanh", actor_view=actor_view, critic_view=critic_view)
+    for actor_view, critic_view in (
+        (((0, 3),), ()),  # an actor that sees less than its critic
+        (((2, 5),), ((0, 1), (3, 5))),
+    )
 ]
 
 

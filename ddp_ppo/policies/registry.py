@@ -1,0 +1,34 @@
+"""Which class acts: the setting `policy_backend` and the network decide. Torch is loaded only for a policy in torch."""
+
+from __future__ import annotations
+
+import importlib
+
+from ddp_ppo.errors import EnvError
+from ddp_ppo.policies.network import NetworkSpec
+from ddp_ppo.policies.numpy_policy import NumpyPolicy
+from ddp_ppo.protocols import EnvSpec, Policy
+
+
+def build_policy(backend: str, network: NetworkSpec, env: EnvSpec, *, num_envs: int, num_steps: int = 1) -> Policy:
+    """The policy that acts for K environments, `num_steps` steps at a time; it has to be given its parameters.
+
+    Args:
+        backend: "auto" (NumPy where it covers the network), "numpy", "torch", or `module:Class` of a custom policy,
+            which takes (network, env, num_envs, num_steps).
+
+    Raises:
+        EnvError: a custom class cannot be imported.
+    """
+    if ":" in backend:
+        module, _, name = backend.partition(":")
+        try:
+            custom: Policy = getattr(importlib.import_module(module), name)(network, env, num_envs, num_steps)
+        except (ImportError, AttributeError) as error:
+            raise EnvError(f"policy_backend: {backend} cannot be imported: {error}") from error
+        return custom
+    if backend == "torch" or not network.is_mlp:
+        from ddp_ppo.policies.torch_policy import TorchPolicy
+
+        return TorchPolicy(network, env, num_envs, num_steps)
+    return NumpyPolicy(network, env, num_envs, num_steps)

@@ -1,0 +1,68 @@
+"""All settings together: what does nothing, where the values come from, every mistake at once."""
+
+import dataclasses
+import unittest
+
+from ddp_ppo.config.sections import canonical
+from ddp_ppo.config.settings import Config, ConfigError
+from tests.support.config_case import ConfigCase
+
+
+class NoEffectTest(ConfigCase):
+    USELESS = (
+        ("param_sync_interval: 4", "sync_mode: gradients", "sync_mode=gradients"),
+        ("recompute_advantages: true", "num_epochs: 1", "num_epochs=1"),
+        ("activation: relu", "hidden_sizes: []", "hidden_sizes=[]"),
+    )
+
+    def test_a_setting_without_effect_is_refused_where_a_person_set_it(self):
+        for line, other, word in self.USELESS:
+            with self.subTest(line):
+                key = line.split(":")[0]
+                self.assert_refused(
+                    f"{line}\n{other}\n", f"task.yaml:1: {key}", "has no effect with", other.split(":")[0]
+                )
+                self.assertIn(f"task.yaml:1: {key}", self.refused(f"{line}\n", word)[0])
+                self.load(f"{line}\n")
+                with self.assertRaisesRegex(ConfigError, key):
+                    self.load(f"{other}\n", line.replace(": ", "="))
+        with self.assertRaisesRegex(ConfigError, "code: param_sync_interval"):
+            Config(param_sync_interval=4, sync_mode="gradients")
+
+    def test_a_setting_without_effect_that_was_inherited_falls_back_to_its_default(self):
+        for line, other, word in self.USELESS:
+            with self.subTest(line):
+                self.write(f"{line}\n", "base.yaml")
+                for config in (self.load(f"inherits: base.yaml\n{other}\n"), self.load("inherits: base.yaml\n", word)):
+                    key = line.split(":")[0]
+                    self.assertEqual(getattr(config, key), getattr(Config(), key))
+                    self.assertEqual(config.origins[canonical(key)], "default")
+
+    def test_what_a_learner_does_not_read_is_refused(self):
+        said = 'task.yaml:1: gae_lambda: has no effect with learner: "disco", as DiscoRL does not read it; remove it'
+        self.assert_refused("gae_lambda: 0.5\nlearner: disco\nlearning_rate_schedule: constant\n", said)
+
+    def test_a_learner_that_is_not_known_does_not_cause_complaints_about_sections(self):
+        self.assert_refused("learner: pppo\nclip_range: 0.3\ndisco_batch_size: 3\n", "task.yaml:1: learner: got pppo")
+
+
+class OriginTest(ConfigCase):
+    def test_a_replaced_setting_comes_from_code_and_the_others_from_where_they_came(self):
+        config = dataclasses.replace(self.load("seed: 3\ngamma: 0.5\nppo: {num_epochs: 3}\n"), seed=4, num_epochs=2)
+        self.assertEqual((config.seed, config.gamma, config.ppo.num_epochs), (4, 0.5, 2))
+        places = [config.origins[name] for name in ("seed", "gamma", "ppo.num_epochs", "ppo.clip_range")]
+        self.assertEqual(places, ["code", f"{self.folder}/task.yaml:2", "code", "default"])
+
+    def test_a_broken_rule_is_told_where_the_first_of_its_settings_was_given(self):
+        self.assertIn("task.yaml:2: num_actors: ", self.refused("seed: 2\nnum_actors: 3\n", "num_gpus=2")[0])
+        self.assertIn("command line: num_actors: 2 ", self.refused("seed: 2\n", "num_gpus=4")[0])
+
+    def test_mistakes_of_reading_come_before_broken_rules(self):
+        with self.assertRaises(ConfigError) as caught:
+            Config(num_gpus=3, gamma=2, zzz=1)
+        lines = str(caught.exception).splitlines()
+        self.assertEqual([line.split(": ")[1] for line in lines], ["gamma", "zzz", "num_actors"])
+
+
+if __name__ == "__main__":
+    unittest.main()
