@@ -37,7 +37,7 @@ from ddp_ppo.learners.ppo.updates.cuda_graphs import captured_on  # noqa: E402
 from ddp_ppo.policies.network import NetworkSpec, initial_parameters  # noqa: E402
 from ddp_ppo.sampling.rollout import Rollout, rollout_shapes  # noqa: E402
 from ddp_ppo.sampling.shared_memory import SharedBlock, page_locked  # noqa: E402
-from tests.learners.ppo.updates.test_cuda_graphs import CPU, CUDA, TOLERANCE, Trial, samples  # noqa: E402
+from tests.support.updates import CPU, CUDA, TOLERANCE, TrainedPolicy, samples  # noqa: E402
 
 NETWORKS = {"64x64": NetworkSpec(17, "gaussian", 6, (64, 64), "tanh")}
 NETWORKS["256x256"] = NetworkSpec(17, "gaussian", 6, (256, 256), "tanh")
@@ -68,6 +68,7 @@ def median_seconds(work: Callable[[], object], repeats: int = 5) -> float:
 def tests() -> Results:
     """The tests of the CUDA module, in a process of their own."""
     command = [sys.executable, "-m", "unittest", "-q", "tests.learners.ppo.updates.test_cuda_graphs"]
+    command += ["tests.sampling.test_shared_memory"]
     child = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, timeout=CHILD_SECONDS)
     print(child.stderr.strip(), flush=True)
     return {"tests": child.returncode == 0}
@@ -78,7 +79,11 @@ def agreement() -> Results:
     table = {}
     for name, network in NETWORKS.items():
         for size in MINIBATCH_SIZES[:2]:
-            trials = [Trial(network, CUDA, accelerate=captured_on(CUDA)), Trial(network, CUDA), Trial(network, CPU)]
+            trials = [
+                TrainedPolicy(network, CUDA, accelerate=captured_on(CUDA)),
+                TrainedPolicy(network, CUDA),
+                TrainedPolicy(network, CPU),
+            ]
             for trial in trials:
                 trial.train(num_samples=5 * size, minibatch_size=size, num_epochs=10)
             graph, eager, cpu = (trial.policy.flat.data.cpu() for trial in trials)
@@ -101,7 +106,7 @@ def minibatches() -> Results:
             order = np.random.default_rng(0).permutation(num_samples)
             row = {}
             for how, arguments in (("eager", {}), ("graph", {"accelerate": captured_on(CUDA)})):
-                trial = Trial(network, CUDA, **arguments)
+                trial = TrainedPolicy(network, CUDA, **arguments)
                 trial.update.load(samples(trial.policy, num_samples))
                 seconds = median_seconds(partial(trial.update.epoch, order, size, 3e-4))
                 row[how] = 1e6 * seconds / NUM_MINIBATCHES

@@ -25,7 +25,7 @@ from typing import Any
 sys.path.insert(0, str(Path(__file__).resolve().parent / "peers"))
 
 from environments import BENCH, PEERS, PLOT, ROOT, VENVS, RunError, install, last_json, python_of, run, say
-from report import OWN, markdown, summary, write
+from peer_report import OWN, markdown, summary, write
 from workload import SHAPES, WARMUP_ROUNDS, Shape, Work, learning, num_rounds
 
 QUIET_LOAD = 0.5  # of the last minute; more, and something else is likely to run

@@ -1,6 +1,6 @@
 """The seams of the trainer: what an environment, a policy and a learner must offer, and nothing else.
 
-Torch-free. Nothing here runs; every other module may import it.
+Torch-free; every other module may import it.
 
 Shapes: T rollout_length, B environments of one learner, K environments of one actor, L sequence length, N sequences,
 D observation size, A action size (dimensions of a Box, number of choices of a Discrete).
@@ -95,6 +95,17 @@ class Step(NamedTuple):
     terminated: BoolArray  # [K] the task itself ended
     truncated: BoolArray  # [K] a time limit or another outside cause ended the episode
     final_obs: FloatArray  # [K, D] last observation of the ended episode; meaningless in rows that did not end
+
+    @staticmethod
+    def allocate(num_envs: int, obs_size: int) -> Step:
+        """Arrays of zeros, which an environment fills in every step."""
+        return Step(
+            obs=np.zeros((num_envs, obs_size), np.float32),
+            reward=np.zeros(num_envs),
+            terminated=np.zeros(num_envs, np.bool_),
+            truncated=np.zeros(num_envs, np.bool_),
+            final_obs=np.zeros((num_envs, obs_size), np.float32),
+        )
 
 
 class Rows(NamedTuple):

@@ -1,4 +1,4 @@
-"""tests/cases.md names each case once, and only tests and checks that exist."""
+"""tests/cases.md names each case once; it and docs/contracts.md name only tests and checks that exist."""
 
 import ast
 import re
@@ -9,6 +9,8 @@ from tests.long import effects
 
 TESTS = Path(__file__).parent
 ROW = re.compile(r"\| (O-\d\d) \| ([^|]+) \| ([^|]+) \|")
+CONTRACT = re.compile(r"\| (C\d+) \| .+ \| (.+) \|")
+PROVEN = re.compile(r"`((?:\w+/)*test_\w+|long\.\w+)`((?:(?:: |, )\"[^\"]+\")*)")  # a module, and parts of names
 NAMED = re.compile(r"((?:\b\w+/)*\btest_\w+): (test_\w+(?:, test_\w+)*)")
 
 
@@ -51,6 +53,26 @@ class CasesTest(unittest.TestCase):
 
     def test_every_setting_has_its_effect_shown(self):  # O-67
         self.assertEqual(effects.unlisted(), [])
+        for setting, module in effects.ELSEWHERE.items():
+            self.assertTrue((TESTS / f"{module}.py").is_file(), f"{setting}: {module}")
+
+
+class ContractsTest(unittest.TestCase):
+    def test_every_contract_names_tests_that_exist(self):
+        lines = (TESTS.parent / "docs" / "contracts.md").read_text().splitlines()
+        found = {match[1]: match[2] for line in lines if (match := CONTRACT.fullmatch(line))}
+        self.assertGreater(len(found), 25)
+        for contract, tests in found.items():
+            proven = PROVEN.findall(tests)
+            with self.subTest(contract):
+                self.assertEqual(len(proven), len(re.findall(r"test_\w+|long\.", tests)), "a name is read in part")
+                for module, quotes in proven:
+                    if module.startswith("long."):
+                        self.assertTrue((TESTS / f"{module.replace('.', '/')}.py").is_file(), module)
+                        continue
+                    names = "\n".join(tests_of(module)).replace("_", " ")
+                    for words in re.findall(r"\"([^\"]+)\"", quotes):
+                        self.assertIn(words, names, module)
 
 
 if __name__ == "__main__":

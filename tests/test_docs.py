@@ -25,15 +25,15 @@ from ddp_ppo.config.sections import FLAT_NAMES
 from ddp_ppo.config.settings import describe_settings
 from ddp_ppo.runs.anomalies import Watch
 from tests.support.disco_golden import WEIGHTS
-from tests.support.process import ROOT, RUNNER, FolderTestCase, Program, free_port
+from tests.support.process import PROGRAMS, ROOT, FolderTestCase, Program, free_port
 
 DOCS = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]
 LIMIT_SECONDS = 250.0
 ENVIRON = {"OPENBLAS_NUM_THREADS": "1", "OMP_NUM_THREADS": "1", "CUDA_VISIBLE_DEVICES": ""}
 
-PROGRAMS = r"\./run\.sh|\.venv/bin/\w+|bare/bin/\w+|python3?|torchrun|ddp-ppo|pip|sbatch"
-SHOWN = re.compile(rf"^ {{4,}}((?:{PROGRAMS})(?: .*)?)$", re.MULTILINE)
-INLINE = re.compile(rf"`((?:{PROGRAMS}) [^`\n]+)`")
+SHELL_PROGRAMS = r"\./run\.sh|\.venv/bin/\w+|bare/bin/\w+|python3?|torchrun|ddp-ppo|pip|sbatch"
+SHOWN = re.compile(rf"^ {{4,}}((?:{SHELL_PROGRAMS})(?: .*)?)$", re.MULTILINE)
+INLINE = re.compile(rf"`((?:{SHELL_PROGRAMS}) [^`\n]+)`")
 FILE = re.compile(r"    # ([\w.]+\.(?:py|yaml))")
 _NAMES = "check train plan bench evaluate play export report compare replay settings metrics disco-weights"
 COMMANDS = {*_NAMES.split()}
@@ -49,7 +49,7 @@ NOT_RUN = {
     r"\./run\.sh configs/multi_gpu": "eight GPUs",
     r"sbatch": "a Slurm cluster; test_scripts runs the scripts with stand-ins for its programs",
     r"\./run\.sh disco-weights": "downloads; test_disco_weights does so from a server of its own",
-    r"python bench/": "measures for minutes: test_bench, test_bench_scaling",
+    r"python bench/": "measures for minutes: test_bench_peers, test_bench_scaling",
     r"python -m unittest discover": "the tests themselves",
 }
 NEEDS = {
@@ -187,7 +187,7 @@ class CommandsTest(FolderTestCase):
     @classmethod
     def ddp_ppo(cls, folder, runs):
         """Runs commands of ddp-ppo one after the other."""
-        cls.python(folder, ["-c", RUNNER, json.dumps([shortened(words) for words in runs])])
+        cls.python(folder, [PROGRAMS / "run_commands.py", json.dumps([shortened(words) for words in runs])])
 
     def run_document(self, name, wanted):
         """Runs a document's commands in their order."""

@@ -13,12 +13,13 @@ from ddp_ppo.config.load import load_config
 from ddp_ppo.config.settings import ConfigError
 from ddp_ppo.envs.build import make_batch_env
 from ddp_ppo.policies.numpy_policy import NumpyPolicy
-from ddp_ppo.runs.checkpoint import find_checkpoint, load_model
+from ddp_ppo.runs.checkpoint import find_checkpoint
+from ddp_ppo.runs.model import load_model
 from ddp_ppo.sampling.drive import Player
 from ddp_ppo.sampling.episodes import evaluation_seeds, run_block
 from tests.long.mounts import can_mount
 from tests.support.process import FIXTURE, ROOT, TINY, FolderTestCase, Program, files_in, read_csv, succeeded
-from tests.training.test_trainer import load, numbers, tensors
+from tests.support.results import load, numbers, tensors
 
 MOUNTS = ROOT / "tests" / "long" / "mounts.py"
 LIMITED = (
@@ -101,14 +102,13 @@ class ModelAloneTest(FolderTestCase):
 
     def evaluate(self, has_state=True):
         """The mean return of the model's own file in this process, which has not trained."""
-        network, spec, parameters, state, about = load_model(self.home / "model.pt")
-        env = make_batch_env(num_envs=5, **about["env_arguments"])
+        model = load_model(self.home, "current")
+        env = make_batch_env(num_envs=5, **model.env_arguments)
         self.addCleanup(env.close)
-        policy = NumpyPolicy(network, spec, 5, 1)
-        policy.load(parameters, state if has_state else None)
-        return np.mean(
-            [episode.episode_return for episode in run_block(env, Player(policy, 5), evaluation_seeds(1, 5))]
-        )
+        policy = NumpyPolicy(model.network, model.env, 5, 1)
+        policy.load(model.parameters, model.obs_rms_state if has_state else None)
+        episodes = run_block(env, Player(policy, 5), evaluation_seeds(1, 5))
+        return np.mean([episode.episode_return for episode in episodes])
 
     def test_the_model_file_alone_gives_the_return_that_training_reported(self):  # O-29, O-60
         reported = numbers(read_csv(self.home / "metrics.csv"), "eval/return_mean")[-1]

@@ -6,6 +6,7 @@ Everything is read from the source with `ast`; nothing is imported.
 import ast
 import configparser
 import graphlib
+import re
 import sys
 import unittest
 from pathlib import Path
@@ -33,7 +34,7 @@ TORCH_FREE_FOLDERS = set(FOLDERS[: FOLDERS.index("sampling") + 1]) | {"cli", "__
 ACTOR_MODULES = {"learners.ppo.annotate", "learners.disco.annotate", "learners.ppo.updates.critic_worker"}
 THIRD_PARTY_FOLDERS = {
     "torch.distributed": {"distributed"},
-    "gymnasium": {"envs", "tasks", "report"},
+    "gymnasium": {"envs", "tasks"},
     "mujoco": {"envs", "evaluation"},
     "yaml": {"config"},
     "tensorboard": {"runs"},
@@ -51,40 +52,14 @@ MAX_LINES = 300
 LONGER_FILES = {
     "ddp_ppo/cli/commands.py",
     "ddp_ppo/learners/ppo/learner.py",
-    "ddp_ppo/runs/checkpoint.py",
     "ddp_ppo/sampling/actor.py",
 }
-# Modules that are tested through their neighbours so far; this may only become shorter.
+# Modules without tests, though they do something; this may only become shorter.
 UNTESTED = {
     "cli.commands",
-    "envs.gymnasium_env",
-    "envs.mujoco.env",
-    "envs.mujoco.parts",
-    "envs.mujoco.physics",
-    "envs.mujoco.profiler_clock",
-    "envs.mujoco.v4",
-    "envs.mujoco.v5",
-    "envs.spaces",
-    "envs.state",
-    "evaluation.drawing",
-    "export.onnx_graph",
-    "learners.adam_state",
-    "learners.disco.annotate",
-    "learners.disco.batch",
     "learners.disco.kind",
     "learners.interface",
-    "learners.ppo.annotate",
     "learners.ppo.kind",
-    "learners.ppo.loss",
-    "learners.ppo.loss_settings",
-    "learners.ppo.updates.numpy_epoch",
-    "learners.ppo.updates.numpy_gradient",
-    "learners.ppo.updates.update",
-    "policies.normalizer",
-    "policies.numpy_mlp",
-    "protocols",
-    "runs.evidence",
-    "sampling.shared_memory",
 }
 
 
@@ -120,6 +95,12 @@ def modules() -> dict[str, Path]:
         parts = path.relative_to(PACKAGE).with_suffix("").parts
         found[".".join(parts[:-1] if parts[-1] == "__init__" and len(parts) > 1 else parts)] = path
     return found
+
+
+def only_declares(path: Path) -> bool:
+    """Whether nothing in a module runs: data classes, protocols and types alone."""
+    functions = [node for node in ast.walk(ast.parse(path.read_text())) if isinstance(node, ast.FunctionDef)]
+    return all(len(node.body) == 1 and ast.get_docstring(node) for node in functions)
 
 
 def is_part_of(name: str, package: str) -> bool:
@@ -204,13 +185,19 @@ class LayoutTest(unittest.TestCase):
                 names = {one for one in imports_of(path, top_level=True) if not is_part_of(one, "ddp_ppo")}
                 self.assertLessEqual({one.split(".")[0] for one in names}, set(sys.stdlib_module_names))
 
-    def test_every_module_has_its_test_module_in_the_same_folder(self):
+    def test_every_module_that_does_something_has_its_test_module_in_the_same_folder(self):
+        without = set()
         for name, path in self.modules.items():
-            if path.name in ("__init__.py", "__main__.py"):
-                continue
             target = TESTS / path.relative_to(PACKAGE).parent / f"test_{path.name}"
-            with self.subTest(name):
-                self.assertEqual(target.is_file(), name not in UNTESTED, f"{target.relative_to(ROOT)} is missing")
+            if not (path.name in ("__init__.py", "__main__.py") or only_declares(path) or target.is_file()):
+                without.add(name)
+        self.assertEqual(without, UNTESTED)
+
+    def test_no_test_module_imports_another_one(self):
+        for path in TESTS.rglob("*.py"):
+            helpers = {name for name in imports_of(path) if re.match(r"tests(\.\w+)*\.test_", name)}
+            with self.subTest(path.relative_to(TESTS)):
+                self.assertEqual(helpers, set(), "what tests share is in tests/support")
 
     def test_no_module_is_too_long_to_read_at_once(self):
         long = {str(path.relative_to(ROOT)) for path in self.modules.values() if self.length(path) > MAX_LINES}

@@ -7,7 +7,6 @@ Shapes: K environments, T steps, n samples of a mini-batch, A dimensions.
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -15,9 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ddp_ppo.actions.action import Array, FloatArray, Head, Node, Probe, Series, fits
-from ddp_ppo.maths.distributions import exp, gaussian_entropy, gaussian_logp, prepare_action
-
-_HALF_LOG_2PI = 0.5 * math.log(2.0 * math.pi)
+from ddp_ppo.maths.distributions import HALF_LOG_2PI, exp, gaussian_entropy, gaussian_logp, prepare_action
 
 
 class GaussianHead:
@@ -81,7 +78,7 @@ class GaussianGradient:
         """See `HeadGradient`."""
         num_dimensions = len(self._log_std)
         self._inv_var = np.exp(self._log_std * np.float32(-2.0))
-        log_scale = float(np.add.reduce(self._log_std)) + num_dimensions * _HALF_LOG_2PI
+        log_scale = float(np.add.reduce(self._log_std)) + num_dimensions * HALF_LOG_2PI
         self._deviation = np.subtract(act, output, out=output)
         self._squares = np.square(self._deviation)
         self._squares.dot(self._inv_var * np.float32(-0.5), out)

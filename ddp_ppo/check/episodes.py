@@ -12,7 +12,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from ddp_ppo.check.trial import Trajectory
+from ddp_ppo.check.trial import Recording
 from ddp_ppo.protocols import BoolArray, EnvSpec, FloatArray
 
 LONGEST = 2000  # steps without an end after which there is none
@@ -36,7 +36,7 @@ def episode_lengths(ended: NDArray[np.bool_]) -> list[int]:
     return [int(length) for column in ended.T for length in np.diff(np.flatnonzero(column), prepend=-1)]
 
 
-def end_findings(path: Trajectory, env: EnvSpec) -> Findings:
+def end_findings(path: Recording, env: EnvSpec) -> Findings:
     """Whether episodes end when they should."""
     num_steps, num_envs = path.ended.shape
     lengths, limit = episode_lengths(path.ended), env.max_episode_steps
@@ -66,14 +66,14 @@ def _later(ended: NDArray[np.bool_]) -> list[int]:
     return [length for column in ended.T for length in episode_lengths(column[:, None])[1:]]
 
 
-def _terminated_alike(path: Trajectory, lengths: list[int]) -> list[str]:
+def _terminated_alike(path: Recording, lengths: list[int]) -> list[str]:
     is_same = len(lengths) > path.ended.shape[1] and len(set(lengths)) == 1
     if not is_same or not path.terminated.any() or path.truncated.any():
         return []
     return [f"every episode is terminated after {lengths[0]} steps: if that is a time limit, return truncated"]
 
 
-def _truncated_early(path: Trajectory, lengths: list[int], limit: int | None) -> list[str]:
+def _truncated_early(path: Recording, lengths: list[int], limit: int | None) -> list[str]:
     """A time limit cuts all episodes after the same number of steps."""
     only_truncated = (path.truncated & ~path.terminated).T[path.ended.T]
     early = {length for length, is_cut in zip(lengths, only_truncated, strict=True) if is_cut and length != limit}
@@ -83,7 +83,7 @@ def _truncated_early(path: Trajectory, lengths: list[int], limit: int | None) ->
     return [f"{cut}: an end that the task brings is terminated"]
 
 
-def start_findings(path: Trajectory, env: EnvSpec, *, is_own_class: bool) -> Findings:
+def start_findings(path: Recording, env: EnvSpec, *, is_own_class: bool) -> Findings:
     """Whether episodes start anew, each with an observation of its own, and end with their own last one."""
     faults, notes = _mixed_up(path) if is_own_class else NOTHING
     if _is_one_episode(path) and not faults:
@@ -101,13 +101,13 @@ def start_findings(path: Trajectory, env: EnvSpec, *, is_own_class: bool) -> Fin
     return Findings(faults, notes)
 
 
-def _following(path: Trajectory) -> FloatArray:
+def _following(path: Recording) -> FloatArray:
     """The observations [E, D] that follow ends."""
     following: FloatArray = path.obs[1:][path.ended]
     return following
 
 
-def _mixed_up(path: Trajectory) -> Findings:
+def _mixed_up(path: Recording) -> Findings:
     """Of a vectorised class: whether what follows an end is the end itself."""
     last = path.reached[path.ended]
     if not len(last) or not np.array_equal(last, _following(path)):
@@ -118,7 +118,7 @@ def _mixed_up(path: Trajectory) -> Findings:
     return Findings([f"{text}, final_obs the last one of the ended"], [])
 
 
-def _is_one_episode(path: Trajectory) -> bool:
+def _is_one_episode(path: Recording) -> bool:
     """Whether all starts of an environment are equal, and those of different ones are not."""
     starts = path.obs[0]
     if not path.ended.any(axis=0).all() or len(starts) == 1 or len(np.unique(starts, axis=0)) < len(starts):
@@ -127,7 +127,7 @@ def _is_one_episode(path: Trajectory) -> bool:
     return bool(wanted.all())
 
 
-def _looks_restarted(path: Trajectory) -> bool:
+def _looks_restarted(path: Recording) -> bool:
     """Whether columns with one value at every start have it at every end as well, and hardly ever in between."""
     starts = np.concatenate([path.obs[0], _following(path)])
     columns = (starts == starts[0]).all(axis=0) & (np.ptp(path.reached, axis=(0, 1)) > 0)
@@ -138,7 +138,7 @@ def _looks_restarted(path: Trajectory) -> bool:
     return bool(as_started[path.ended].all() and as_started[~path.ended].mean() ** num_ends < _CHANCE)
 
 
-def _is_late(path: Trajectory) -> bool:
+def _is_late(path: Recording) -> bool:
     """Whether all first steps of episodes that go on change nothing, and later ones change something too often."""
     is_first = np.concatenate([np.ones_like(path.ended[:1]), path.ended[:-1]])
     has_changed = (path.reached != path.obs[:-1]).any(axis=-1)  # [T, K]
@@ -148,7 +148,7 @@ def _is_late(path: Trajectory) -> bool:
     return bool((1 - later.mean()) ** len(firsts) < _CHANCE)
 
 
-def _is_rewarded_late(path: Trajectory) -> bool:
+def _is_rewarded_late(path: Recording) -> bool:
     """Whether the reward at time limits is what is paid where the next episode starts, far from that at their own end.
 
     What is paid at an observation is read from the step that led nearest to it.

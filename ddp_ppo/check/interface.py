@@ -16,7 +16,7 @@ from typing import Any
 import numpy as np
 
 from ddp_ppo.check.trial import Report, StageError, Trial, call, random_actions
-from ddp_ppo.envs.spaces import NUMBERS, action_decoder
+from ddp_ppo.envs.spaces import NUMBERS, action_decoder, one_line
 from ddp_ppo.protocols import EnvSpec
 from ddp_ppo.text import and_more
 
@@ -59,7 +59,7 @@ def bounds_faults(env: EnvSpec) -> list[str]:
 
 def _check_gymnasium(env: Any, trial: Trial, report: Report) -> None:
     """The first reset or step with faults ends it; their consequences would only repeat them."""
-    report.figures["spaces"] = f"{_one_line(env.observation_space)}, {_one_line(env.action_space)}"
+    report.figures["spaces"] = f"{one_line(env.observation_space)}, {one_line(env.action_space)}"
     actions = random_actions(trial.env, _STEPS, 1)
     decode = action_decoder(env.action_space, trial.plan.config.discretize_actions)
     deadline = time.monotonic() + _SECONDS
@@ -120,7 +120,7 @@ def observation_faults(space: Any, obs: Any) -> list[str]:
         StageError: its shape is another one, or it is not finite, so that nothing can go on from it.
     """
     if not hasattr(space, "low"):
-        return [] if space.contains(obs) else [f"observation {obs!r} is not in {_one_line(space)}"]
+        return [] if space.contains(obs) else [f"observation {obs!r} is not in {one_line(space)}"]
     faults = [] if isinstance(obs, np.ndarray) else [f"the observation is {_kind(obs)}, not a NumPy array"]
     array = np.asarray(obs)
     if array.shape != space.shape or array.dtype.kind not in "biuf":
@@ -194,8 +194,3 @@ def _kind(value: Any) -> str:
         return f"an array of shape {value.shape} and dtype {value.dtype}"
     name = type(value).__name__
     return f"{name} of length {len(value)}" if isinstance(value, tuple | list) else f"of type {name}"
-
-
-def _one_line(space: Any) -> str:
-    text = " ".join(str(space).split())
-    return text if len(text) <= 100 else f"{text[:97]}..."

@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ddp_ppo.check.episodes import episode_lengths
-from ddp_ppo.check.trial import Report, Trajectory, Trial, record, repeat, reset, spread
+from ddp_ppo.check.trial import Recording, Report, Trial, record, repeat, reset, spread
 from ddp_ppo.envs.columns import Column
 from ddp_ppo.protocols import BatchEnv, EnvSpec, FloatArray
 from ddp_ppo.text import listed
@@ -119,7 +119,7 @@ def _shares(changes: FloatArray) -> FloatArray:
     return np.where(total > _SPECK, sizes / np.maximum(total, _SPECK), 0.0)
 
 
-def _pulse(batch: BatchEnv, action: NDArray[Any]) -> Trajectory:
+def _pulse(batch: BatchEnv, action: NDArray[Any]) -> Recording:
     return record(batch, reset(batch, [1]), repeat(action, _PULSE_STEPS, 1))
 
 
@@ -132,7 +132,7 @@ class _Effect(NamedTuple):
     is_full: bool = False  # whether a larger action of a Box does the same
 
 
-def _effect(batch: BatchEnv, still: Trajectory, env: EnvSpec, index: int) -> _Effect:
+def _effect(batch: BatchEnv, still: Recording, env: EnvSpec, index: int) -> _Effect:
     """The effect of a small action, or at its limits where a small one has none."""
     probes = env.action.probes(index, small=_SMALL)
     if not probes:
@@ -152,7 +152,7 @@ def _effect(batch: BatchEnv, still: Trajectory, env: EnvSpec, index: int) -> _Ef
     return effect
 
 
-def _effect_of(still: Trajectory, path: Trajectory, value: str) -> _Effect:
+def _effect_of(still: Recording, path: Recording, value: str) -> _Effect:
     """The change after as many steps as both episodes have, or where there is one at all."""
     num_steps = min(_first_end(still), _first_end(path))
     changes = path.reached[:num_steps, 0] - still.reached[:num_steps, 0]
@@ -165,14 +165,14 @@ def _effect_of(still: Trajectory, path: Trajectory, value: str) -> _Effect:
     return _Effect(value, changes[-1], _NOTHING if is_same else "the reward only")
 
 
-def _first_end(path: Trajectory) -> int:
+def _first_end(path: Recording) -> int:
     """Steps of the first episode, T where it has not ended."""
     ends = np.flatnonzero(path.ended[:, 0])
     return int(ends[0]) + 1 if len(ends) else len(path.ended)
 
 
-def _is_same(a: Trajectory, b: Trajectory) -> bool:
-    """Whether two trajectories of one environment are equal up to the end of the first episode."""
+def _is_same(a: Recording, b: Recording) -> bool:
+    """Whether two recordings of one environment are equal up to the end of the first episode."""
     num_steps = _first_end(a)
     if num_steps != _first_end(b):
         return False

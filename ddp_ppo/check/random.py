@@ -12,7 +12,7 @@ import time
 import numpy as np
 
 from ddp_ppo.check.episodes import LONGEST, NOTHING, Findings, end_findings, episode_lengths, start_findings
-from ddp_ppo.check.trial import Report, Trajectory, Trial, random_actions, record, reset, spread
+from ddp_ppo.check.trial import Recording, Report, Trial, random_actions, record, reset, spread
 from ddp_ppo.envs.columns import Column
 from ddp_ppo.text import listed
 
@@ -49,12 +49,12 @@ def check_random_actions(trial: Trial, report: Report) -> None:
         report.notes += result.notes
 
 
-def _random_path(trial: Trial) -> Trajectory:
+def _random_path(trial: Trial) -> Recording:
     limit = trial.env.max_episode_steps or LONGEST
     num_steps = min(LONGEST, max(_FEWEST_STEPS, limit + _CHUNK))
     deadline = time.monotonic() + _SECONDS
     actions = random_actions(trial.env, num_steps, _NUM_ENVS)
-    parts: list[Trajectory] = []
+    parts: list[Recording] = []
     with trial.envs(_NUM_ENVS) as env:
         obs = reset(env, list(range(_NUM_ENVS)))
         for start in range(0, num_steps, _CHUNK):
@@ -62,10 +62,10 @@ def _random_path(trial: Trial) -> Trajectory:
             obs = parts[-1].obs[-1]
             if time.monotonic() > deadline:
                 break
-    return Trajectory.joined(parts)
+    return Recording.joined(parts)
 
 
-def reward_findings(path: Trajectory, *, is_normalized: bool) -> Findings:
+def reward_findings(path: Recording, *, is_normalized: bool) -> Findings:
     """Whether there is something to learn from, in a size to learn it from.
 
     Args:
@@ -76,7 +76,7 @@ def reward_findings(path: Trajectory, *, is_normalized: bool) -> Findings:
     return Findings([], [*_same_rewards(path), *_large_rewards(path, is_normalized), *_other_sums(path)])
 
 
-def _same_rewards(path: Trajectory) -> list[str]:
+def _same_rewards(path: Recording) -> list[str]:
     """A reward of less than 0 may be the price of each step on the way to an end that random actions do not find."""
     lowest, highest = float(path.reward.min()), float(path.reward.max())
     if not 0 < lowest == highest or path.terminated.any():
@@ -84,7 +84,7 @@ def _same_rewards(path: Trajectory) -> list[str]:
     return [f"every reward is {lowest:g} and nothing terminates an episode: no action is better than another"]
 
 
-def _large_rewards(path: Trajectory, is_normalized: bool) -> list[str]:
+def _large_rewards(path: Recording, is_normalized: bool) -> list[str]:
     sizes = np.abs(path.reward)
     largest, usual = float(sizes.max()), float(np.median(sizes[sizes > 0]))
     if largest > _OUTLIER * max(1.0, usual):
@@ -95,7 +95,7 @@ def _large_rewards(path: Trajectory, is_normalized: bool) -> list[str]:
     return []
 
 
-def _other_sums(path: Trajectory) -> list[str]:
+def _other_sums(path: Recording) -> list[str]:
     """One term alone, or a difference that stays, says that the others are not named."""
     terms = [values for name, values in path.terms.items() if name.startswith("reward_")]
     if len(terms) < 2:
@@ -106,7 +106,7 @@ def _other_sums(path: Trajectory) -> list[str]:
     return [f"the {len(terms)} terms reward_* do not add up to the reward: up to {np.abs(rest).max():.3g} is missing"]
 
 
-def column_findings(path: Trajectory, columns: tuple[Column, ...]) -> Findings:
+def column_findings(path: Recording, columns: tuple[Column, ...]) -> Findings:
     """Columns that never change, or by less than their numbers can hold."""
     values = np.concatenate([path.obs, path.reached]).reshape(-1, len(columns))
     lowest, highest = values.min(axis=0), values.max(axis=0)

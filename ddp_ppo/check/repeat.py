@@ -11,8 +11,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ddp_ppo.check.trial import (
+    Recording,
     Report,
-    Trajectory,
     Trial,
     call,
     difference,
@@ -49,7 +49,7 @@ def check_repeatability(trial: Trial, report: Report) -> None:
         require_equal(report, "new environments", (first, new), complaint)
 
 
-def _run(env: BatchEnv, seeds: list[int], actions: NDArray[Any]) -> Trajectory:
+def _run(env: BatchEnv, seeds: list[int], actions: NDArray[Any]) -> Recording:
     return record(env, reset(env, seeds), actions)
 
 
@@ -104,6 +104,7 @@ def check_independence(trial: Trial, report: Report) -> None:
     actions = random_actions(trial.env, _STEPS, num_envs, seed=4)
     with trial.envs(num_envs) as env:
         together = _run(env, _MANY_SEEDS, actions)
+        is_array = trial.own_class is None and env.spec.backend != "gymnasium"
     alone = []
     for index, seed in enumerate(_MANY_SEEDS):
         with trial.envs(1) as env:
@@ -112,18 +113,18 @@ def check_independence(trial: Trial, report: Report) -> None:
         name: np.concatenate([getattr(one, name) for one in alone], axis=1)
         for name in ("obs", "reached", "reward", "terminated", "truncated")
     }
-    joined = Trajectory(**arrays, terms={})
+    joined = Recording(**arrays, terms={})
     complaint = f"an environment does something else among {num_envs} than alone: they share a generator or a state"
     require_equal(report, f"{num_envs} together and alone", (together, joined), complaint)
     _check_streams(together, report)
-    if trial.env.backend == "mujoco" and trial.own_class is None:
+    if is_array:
         with trial.envs(num_envs, backend="gymnasium") as env:
             reference = _run(env, _MANY_SEEDS, actions)
         complaint = "the array backend differs from Gymnasium's own class: use env_backend: gymnasium"
         require_equal(report, "arrays and Gymnasium's class", (together, reference), complaint)
 
 
-def _check_streams(together: Trajectory, report: Report) -> None:
+def _check_streams(together: Recording, report: Report) -> None:
     """Different seeds should start differently, unless all starts of the task are one."""
     starts = together.obs[0]
     later = together.obs[1:][together.ended]

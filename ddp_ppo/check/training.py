@@ -17,10 +17,10 @@ import numpy as np
 
 from ddp_ppo.check import bench
 from ddp_ppo.check.trial import (
+    Recording,
     Report,
     SkipStage,
     StageError,
-    Trajectory,
     Trial,
     record,
     record_choices,
@@ -34,11 +34,10 @@ from ddp_ppo.learners.registry import learner_kind
 from ddp_ppo.maths.seeding import seed_global_generators
 from ddp_ppo.protocols import FloatArray
 from ddp_ppo.runs.agreement import agreed_learner
-from ddp_ppo.runs.checkpoint import find_checkpoint, load_model, save_checkpoint
+from ddp_ppo.runs.checkpoint import find_checkpoint, save_checkpoint
 from ddp_ppo.runs.console import Console
 from ddp_ppo.runs.metric_table import GRADIENT_STEPS, METRICS, MetricTable, seconds_of
-from ddp_ppo.runs.model import Model, acting_policy
-from ddp_ppo.runs.model import load_model as read_model
+from ddp_ppo.runs.model import Model, acting_policy, load_model
 from ddp_ppo.sampling.actor_pool import ActorError
 from ddp_ppo.sampling.drive import Player
 from ddp_ppo.sampling.finite import NonFiniteError
@@ -127,7 +126,7 @@ def check_checkpoint(trial: Trial, report: Report) -> None:
     """Reads what was written, compares it with the model, writes it again, and has a run find it to go on from."""
     folder = _run_folder(trial)
     path, content, _ = find_checkpoint(folder)
-    _, _, parameters, _, _ = load_model(folder / "model.pt")
+    parameters = load_model(folder, "current").parameters
     saved = agreed_learner(content)["parameters"]
     report.figures["file"] = f"{path.name}, {path.stat().st_size / 1024:.0f} KiB"
     report.figures["after"] = f"{content['round']} rounds, {content['env_steps']:,} environment steps"
@@ -157,7 +156,7 @@ def _is_equal(a: Any, b: Any) -> bool:
 
 def check_replay(trial: Trial, report: Report) -> None:
     """The policy of the model file acts without noise; its actions, given to a new environment, lead the same way."""
-    model = read_model(_run_folder(trial), "current")
+    model = load_model(_run_folder(trial), "current")
     acted, actions = _act(trial, model)
     report.figures |= trial.env.action.figures(actions)
     report.figures["steps"] = len(actions)
@@ -168,7 +167,7 @@ def check_replay(trial: Trial, report: Report) -> None:
     require_equal(report, "replayed", (acted, replayed), "the same actions lead elsewhere")
 
 
-def _act(trial: Trial, model: Model) -> tuple[Trajectory, Any]:
+def _act(trial: Trial, model: Model) -> tuple[Recording, Any]:
     """What the policy does in one environment, and its actions [T, 1, A] or [T, 1]."""
     seed_global_generators(_REPLAY_SEED)
     acting = _Remembered(Player(acting_policy(model, 1), 1))

@@ -1,4 +1,4 @@
-"""What the stages of `ddp-ppo check` share: what is checked, what a stage has found, and trajectories to compare.
+"""What the stages of `ddp-ppo check` share: what is checked, what a stage has found, and recordings to compare.
 
 Shapes: T steps, K environments, D observation size, A action size.
 """
@@ -103,7 +103,7 @@ class Trial:
             call("close", env.close)
 
 
-class Trajectory(NamedTuple):
+class Recording(NamedTuple):
     """What came of T actions for each of K environments."""
 
     obs: FloatArray  # [T + 1, K, D] as a policy sees it: after an episode's end the next one's first
@@ -119,8 +119,8 @@ class Trajectory(NamedTuple):
         return self.terminated | self.truncated
 
     @staticmethod
-    def joined(parts: Sequence[Trajectory]) -> Trajectory:
-        """One trajectory of its parts in order."""
+    def joined(parts: Sequence[Recording]) -> Recording:
+        """One recording of its parts in order."""
         names = [name for name in parts[0].terms if all(name in part.terms for part in parts)]
         arrays = {
             name: np.concatenate([getattr(part, name) for part in parts])
@@ -128,7 +128,7 @@ class Trajectory(NamedTuple):
         }
         obs = np.concatenate([parts[0].obs[:1], *(part.obs[1:] for part in parts)])
         terms = {name: np.concatenate([part.terms[name] for part in parts]) for name in names}
-        return Trajectory(obs, terms=terms, **arrays)
+        return Recording(obs, terms=terms, **arrays)
 
 
 def call(where: str, function: Callable[..., Any], *args: Any, **kwargs: Any) -> Any:
@@ -149,7 +149,7 @@ def _origin(error: BaseException) -> str:
     return f" ({frames[-1].filename}:{frames[-1].lineno})" if frames else ""
 
 
-def record(env: BatchEnv, obs: FloatArray, actions: NDArray[Any]) -> Trajectory:
+def record(env: BatchEnv, obs: FloatArray, actions: NDArray[Any]) -> Recording:
     """Steps K environments, which observe obs [K, D] now, through actions [T, K, A] or [T, K].
 
     Raises:
@@ -173,7 +173,7 @@ class _Given:
         """Nothing depends on what happened."""
 
 
-def record_choices(env: BatchEnv, obs: FloatArray, chooser: Chooser, num_steps: int) -> Trajectory:
+def record_choices(env: BatchEnv, obs: FloatArray, chooser: Chooser, num_steps: int) -> Recording:
     """Steps K environments, which observe obs [K, D] now, through what somebody chooses; errors as `record`."""
     _require_finite(obs, None, "after the reset")
     seen, reached, rewards, ends, terms = [obs.copy()], [], [], [], []
@@ -189,7 +189,7 @@ def record_choices(env: BatchEnv, obs: FloatArray, chooser: Chooser, num_steps: 
         ends.append((result.terminated.copy(), result.truncated.copy()))
         terms.append({name: values.copy() for name, values in call("reward_terms", env.reward_terms).items()})
     names = [name for name in terms[0] if all(name in each for each in terms)] if terms else []
-    return Trajectory(
+    return Recording(
         np.array(seen),
         np.array(reached).reshape(-1, *obs.shape),
         np.array(rewards).reshape(-1, len(obs)),
@@ -230,8 +230,8 @@ def spread(values: Any) -> str:
     return f"{low:.4g}" if low == high else f"{low:.4g} .. {high:.4g} (mean {mean:.4g})"
 
 
-def difference(a: Trajectory, b: Trajectory) -> tuple[float, str]:
-    """The largest difference of two trajectories, inf where episodes end differently, and where the first one is."""
+def difference(a: Recording, b: Recording) -> tuple[float, str]:
+    """The largest difference of two recordings, inf where episodes end differently, and where the first one is."""
     differs = [(a.obs[0] != b.obs[0]).any()]
     differs += [
         any((getattr(a, name)[step] != getattr(b, name)[step]).any() for name in ("reached", "reward", "ended"))
@@ -248,8 +248,8 @@ def difference(a: Trajectory, b: Trajectory) -> tuple[float, str]:
     return max(float(np.abs(x - y).max(initial=0.0)) for x, y in pairs), where
 
 
-def require_equal(report: Report, what: str, pair: tuple[Trajectory, Trajectory], complaint: str) -> bool:
-    """Notes how two trajectories compare, and a fault where they differ by more than rounding; whether they do not."""
+def require_equal(report: Report, what: str, pair: tuple[Recording, Recording], complaint: str) -> bool:
+    """Notes how two recordings compare, and a fault where they differ by more than rounding; whether they do not."""
     size, where = difference(*pair)
     report.figures[what] = "equal to the last bit" if size == 0 else f"up to {size:.2g} apart, first in {where}"
     if size > ROUNDING:

@@ -134,9 +134,9 @@ def run_comparison(options: argparse.Namespace) -> int:
     if options.png:
         require_matplotlib()
     if options.against:
-        from ddp_ppo.report.sb3_run import add_sb3
+        from ddp_ppo.report.against import add_peer
 
-        runs = add_sb3(runs, options.ignore, print)
+        runs = add_peer(runs, options.ignore, options.against)
     comparison = compare(runs, options.ignore)
     print(comparison_text(comparison))
     with _writing("--out", out):

@@ -30,7 +30,7 @@ _RULES = (
         lambda c: 0 < c.disco.replay_capacity < c.disco.batch_size,
         lambda c: (
             f"disco.replay_capacity: {c.disco.replay_capacity} never holds disco.batch_size: {c.disco.batch_size}; "
-            "training starts once the replay holds a batch"
+            "training starts once the replay buffer holds a batch"
         ),
     ),
 )

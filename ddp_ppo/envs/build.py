@@ -51,7 +51,7 @@ def make_batch_env(
         env_kwargs: arguments of the environment's constructor.
         backend: "auto", "gymnasium", "mujoco", or `module:Class`.
         max_episode_steps: replaces the registered time limit.
-        remove_profiler_clock: stop MuJoCo from timing itself (see mujoco_clock), in this process.
+        remove_profiler_clock: stop MuJoCo from timing itself (see profiler_clock), in this process.
         discretize_actions: makes a Box action a choice from a grid with so many values of each dimension.
         first_index: number of the first of these environments among those of a learner.
 
@@ -135,16 +135,7 @@ def _build_mixed(ids: Sequence[str], numbers: range, build: Callable[[str, range
 def _build(
     env_id: str, numbers: range, *, backend: str, env_kwargs: dict[str, Any], options: dict[str, Any]
 ) -> BatchEnv:
-    env = _build_one(env_id, len(numbers), backend, env_kwargs, options)
-    if isinstance(env, GymnasiumEnv):
-        env.numbers = numbers
-    return env
-
-
-def _build_one(
-    env_id: str, num_envs: int, backend: str, env_kwargs: dict[str, Any], options: dict[str, Any]
-) -> BatchEnv:
-    limit = options["max_episode_steps"]
+    num_envs, limit = len(numbers), options["max_episode_steps"]
     if num_envs < 1 or (limit is not None and limit < 1):
         raise EnvError(f"{env_id}: num_envs {num_envs} and max_episode_steps {limit} must be positive")
     class_path = own_class_path(env_id, backend)
@@ -163,7 +154,7 @@ def _build_one(
     if backend == "mujoco" and reason is not None:
         raise EnvError(f"{env_id}: backend mujoco does not cover it: {reason}")
     chosen = backend if backend != "auto" else "mujoco" if reason is None else "gymnasium"
-    return _BACKENDS[chosen](env_id, num_envs, env_kwargs=env_kwargs, **options)
+    return _BACKENDS[chosen](env_id, numbers, env_kwargs=env_kwargs, **options)
 
 
 def _why_not_mujoco(env_id: str, env_kwargs: dict[str, Any]) -> str | None:
@@ -175,13 +166,17 @@ def _why_not_mujoco(env_id: str, env_kwargs: dict[str, Any]) -> str | None:
     return covers(registered.id, env_kwargs)
 
 
-def _build_mujoco(env_id: str, num_envs: int, **options: Any) -> BatchEnv:
+def _build_gymnasium(env_id: str, numbers: range, **options: Any) -> BatchEnv:
+    return GymnasiumEnv(env_id, len(numbers), numbers=numbers, **options)
+
+
+def _build_mujoco(env_id: str, numbers: range, **options: Any) -> BatchEnv:
     from ddp_ppo.envs.mujoco.env import MujocoEnv
 
-    return MujocoEnv(env_id, num_envs, **options)
+    return MujocoEnv(env_id, len(numbers), **options)
 
 
-_BACKENDS: dict[str, Callable[..., BatchEnv]] = {"gymnasium": GymnasiumEnv, "mujoco": _build_mujoco}
+_BACKENDS: dict[str, Callable[..., BatchEnv]] = {"gymnasium": _build_gymnasium, "mujoco": _build_mujoco}
 
 
 def own_class_path(env_id: str, backend: str = "auto") -> str | None:

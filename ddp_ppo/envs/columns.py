@@ -1,6 +1,6 @@
 """What the columns of an observation and of an action are: name, unit, source and frame, where one can know.
 
-Known are Gymnasium's MuJoCo tasks (mujoco_columns), its classic control tasks, and every environment that says it
+Known are Gymnasium's MuJoCo tasks (mujoco/columns.py), its classic control tasks, and every environment that says it
 itself, in its `metadata`: under "obs_columns" and "action_columns" a row (name[, unit[, source[, frame]]]) for each
 column. A column of which nothing is known is called obs[3], action[0] or choice 2.
 """

@@ -49,10 +49,16 @@ class GymnasiumEnv:
         env_kwargs: Mapping[str, Any] | None = None,
         max_episode_steps: int | None = None,
         remove_profiler_clock: bool = True,
+        numbers: Sequence[int] | None = None,
     ) -> None:
-        """Builds the environments; `max_episode_steps` replaces the registered limit. Raises EnvError."""
+        """Builds the environments. Raises EnvError.
+
+        Args:
+            max_episode_steps: replaces the registered limit.
+            numbers: what messages call the environments; 0 .. K-1 unless given.
+        """
         self._envs: list[_Env] = []
-        self.numbers: Sequence[int] = range(num_envs)  # what messages call the environments
+        self._numbers = range(num_envs) if numbers is None else numbers
         try:
             for _ in range(num_envs):
                 env, limit = build_env(env_id, env_kwargs or {}, max_episode_steps, remove_profiler_clock)
@@ -73,13 +79,7 @@ class GymnasiumEnv:
         self._elapsed = [0] * num_envs  # steps of the current episode
         self._num_steps = 0  # since reset(), for error messages
         self._infos: list[Any] = [{}] * num_envs
-        self._result = Step(
-            obs=np.zeros((num_envs, obs_size), np.float32),
-            reward=np.zeros(num_envs),
-            terminated=np.zeros(num_envs, np.bool_),
-            truncated=np.zeros(num_envs, np.bool_),
-            final_obs=np.zeros((num_envs, obs_size), np.float32),
-        )
+        self._result = Step.allocate(num_envs, obs_size)
 
     def reset(self, seeds: Sequence[int]) -> FloatArray:
         """Starts new episodes, environment i seeded with seeds[i]; later resets go on from that seed's stream."""
@@ -91,7 +91,7 @@ class GymnasiumEnv:
                 obs, _ = env.reset(seed=int(seeds[index]))
                 self._write_obs(obs, self._result.obs[index])
         except FAULTS as error:
-            raise EnvError(f"environment {self.numbers[index]} failed in reset: {describe_cause(error)}") from error
+            raise EnvError(f"environment {self._numbers[index]} failed in reset: {describe_cause(error)}") from error
         return self._result.obs
 
     def step(self, action: NDArray[Any]) -> Step:
@@ -115,7 +115,7 @@ class GymnasiumEnv:
                     elapsed[index] = 0
                 write_obs(obs, all_obs[index])
         except FAULTS as error:
-            where = f"environment {self.numbers[index]} failed in step {self._num_steps}"
+            where = f"environment {self._numbers[index]} failed in step {self._num_steps}"
             raise EnvError(f"{where} (step {elapsed[index]} of its episode): {describe_cause(error)}") from error
         return result
 
@@ -125,7 +125,7 @@ class GymnasiumEnv:
         if access is None:
             return None
         states = []
-        for number, env in zip(self.numbers, self._envs, strict=True):
+        for number, env in zip(self._numbers, self._envs, strict=True):
             with blamed(f"environment {number} cannot be saved"):
                 states.append(save_env(access, env))
         return {
@@ -142,7 +142,7 @@ class GymnasiumEnv:
             raise EnvError(
                 f"{self.spec.env_id}: the saved state does not fit {self.num_envs} environments of this kind"
             )
-        for number, env, env_state in zip(self.numbers, self._envs, state["envs"], strict=True):
+        for number, env, env_state in zip(self._numbers, self._envs, state["envs"], strict=True):
             with blamed(f"environment {number} cannot be restored"):
                 restore_env(access, env, env_state)
         self._elapsed = [int(steps) for steps in state["elapsed"]]
@@ -152,7 +152,7 @@ class GymnasiumEnv:
 
     def reward_terms(self) -> Mapping[str, NDArray[np.float64]]:
         """The numbers that the last step's infos hold under keys `reward_*`; 0 where an environment gave none."""
-        for number, info in zip(self.numbers, self._infos, strict=True):
+        for number, info in zip(self._numbers, self._infos, strict=True):
             if not isinstance(info, Mapping):
                 raise EnvError(f"environment {number}: the info of a step must be a dict, not {type(info).__name__}")
         keys = {key for info in self._infos for key in info}
@@ -164,14 +164,13 @@ class GymnasiumEnv:
             if all(_is_number(value) for value in values)
         }
 
-    @property
-    def envs(self) -> Sequence[_Env]:
-        """The environments themselves, to be looked at when something has gone wrong."""
-        return self._envs
+    def gymnasium_env(self, index: int) -> _Env:
+        """Environment `index` itself, to be looked at when something has gone wrong."""
+        return self._envs[index]
 
     def close(self) -> None:
         """Closes every environment; raises EnvError where one fails."""
-        for number, env in zip(self.numbers, self._envs, strict=False):
+        for number, env in zip(self._numbers, self._envs, strict=False):
             with blamed(f"environment {number} failed in close"):
                 env.close()
 

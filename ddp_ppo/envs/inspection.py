@@ -1,6 +1,6 @@
 """Looks inside an environment for what a person is to be told: what is not finite, bodies that overlap.
 
-Knows environments with a MuJoCo `model` and `data`, as Gymnasium's have; names are those of env_columns. Imports MuJoCo
+Knows environments with a MuJoCo `model` and `data`, as Gymnasium's have; names are those of columns.py. Imports MuJoCo
 only for an environment that has loaded it.
 """
 
@@ -8,14 +8,12 @@ from __future__ import annotations
 
 import re
 import sys
-from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
 
 from ddp_ppo.envs.columns import known_interface
 from ddp_ppo.envs.discrete_actions import DiscreteActions
-from ddp_ppo.envs.gymnasium_env import GymnasiumEnv, build_env
 from ddp_ppo.envs.multi_task import MixedEnv
 from ddp_ppo.protocols import BatchEnv, Column
 
@@ -24,20 +22,19 @@ _STATE = {"qpos": "mjWARN_BADQPOS", "qvel": "mjWARN_BADQVEL"}
 _STATE_ENTRY = re.compile(r"\b(qpos|qvel)\[(\d+)\]")
 
 
-def names_of(env: BatchEnv, index: int, column: int | None, arguments: Mapping[str, Any]) -> tuple[str, str]:
+def names_of(env: BatchEnv, index: int, column: int | None) -> tuple[str, str]:
     """What is behind a value of one environment that is not finite.
 
     Args:
         index: of the environment.
         column: of its observation; None for the reward.
-        arguments: of `make_batch_env`, for a second environment of the same kind where the first ones are arrays.
 
     Returns:
         the position or velocity of the simulation that is not finite, such as "qpos[2] (rooty.angle)", and what the
         column holds; empty where there is none or nobody knows.
     """
     env, index = _innermost(env, index)
-    one = _single(env, index, arguments)
+    one = _gymnasium_env(env, index)
     if one is None:
         return "", ""
     known = known_interface(one).obs
@@ -48,20 +45,14 @@ def names_of(env: BatchEnv, index: int, column: int | None, arguments: Mapping[s
     return state, _words(known[column])
 
 
-def first_overlap(env: BatchEnv, arguments: Mapping[str, Any], seed: int) -> str:
+def first_overlap(env: BatchEnv) -> str:
     """Which bodies of a MuJoCo model overlap far more than contact allows after a reset, and how far; empty if none.
 
     Args:
-        env: has been reset.
-        arguments, seed: for a second environment of the same kind where the first ones are arrays.
+        env: has just been reset; its first environment is looked at.
     """
-    env, index = _innermost(env, 0)
-    one = _single(env, index, arguments)
-    if one is None:
-        return ""
-    if not isinstance(env, GymnasiumEnv):
-        one.reset(seed=seed)
-    return overlap(one)
+    one = _gymnasium_env(*_innermost(env, 0))
+    return "" if one is None else overlap(one)
 
 
 def overlap(env: Any) -> str:
@@ -85,11 +76,10 @@ def _innermost(env: BatchEnv, index: int) -> tuple[BatchEnv, int]:
     return env, index
 
 
-def _single(env: BatchEnv, index: int, arguments: Mapping[str, Any]) -> Any | None:
-    """One of Gymnasium's environments, or one like it; None for a vectorised class of the user's own."""
-    if isinstance(env, GymnasiumEnv):
-        return env.envs[index]
-    return build_env(env.spec.env_id, arguments["env_kwargs"])[0] if env.spec.backend == "mujoco" else None
+def _gymnasium_env(env: BatchEnv, index: int) -> Any | None:
+    """Environment `index` as Gymnasium knows it; None for a vectorised class that cannot give one."""
+    give = getattr(env, "gymnasium_env", None)
+    return None if give is None else give(index)
 
 
 def bad_state(env: Any) -> str:

@@ -62,13 +62,7 @@ class MixedEnv:
         """Takes the parts, which together are environments 0 .. num_envs - 1; tasks without one are left out."""
         self.spec, self.num_envs, self._parts = spec, num_envs, parts
         self._open_return = np.zeros(num_envs)  # of the episodes that had not ended at the end of the last rollout
-        self._result = Step(
-            obs=np.zeros((num_envs, spec.obs_size), np.float32),
-            reward=np.zeros(num_envs),
-            terminated=np.zeros(num_envs, np.bool_),
-            truncated=np.zeros(num_envs, np.bool_),
-            final_obs=np.zeros((num_envs, spec.obs_size), np.float32),
-        )
+        self._result = Step.allocate(num_envs, spec.obs_size)
 
     def reset(self, seeds: Sequence[int]) -> FloatArray:
         """Starts new episodes, environment i seeded with seeds[i]."""

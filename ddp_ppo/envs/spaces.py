@@ -36,7 +36,7 @@ def observation_writer(space: Space[Any]) -> tuple[int, WriteObs]:
     if isinstance(space, Box):
         shape = space.shape
         if 0 in shape:
-            raise EnvError(f"observation space {_one_line(space)} is empty")
+            raise EnvError(f"observation space {one_line(space)} is empty")
 
         def write_box(obs: Any, row: FloatArray) -> None:
             array = np.asarray(obs)
@@ -56,7 +56,7 @@ def observation_writer(space: Space[Any]) -> tuple[int, WriteObs]:
             row[index] = 1.0
 
         return size, write_one_hot
-    raise EnvError(f"observation space {_one_line(space)} is not supported: use a Box or a Discrete space")
+    raise EnvError(f"observation space {one_line(space)} is not supported: use a Box or a Discrete space")
 
 
 def image_fields(space: Space[Any]) -> dict[str, Any]:
@@ -77,7 +77,7 @@ def _box_fields(space: Box) -> dict[str, Any]:
     if space.dtype is None or space.dtype.kind != "f":
         raise EnvError(_unsupported(space))
     if 0 in space.shape:
-        raise EnvError(f"action space {_one_line(space)} is empty")
+        raise EnvError(f"action space {one_line(space)} is empty")
     low, high = (tuple(float(x) for x in bound.ravel()) for bound in (space.low, space.high))
     return {"action_kind": "box", "action_size": len(low), "action_low": low, "action_high": high}
 
@@ -114,7 +114,7 @@ def _kind_of(space: Space[Any]) -> _Kind:
 
 def _unsupported(space: Space[Any]) -> str:
     return (
-        f"action space {_one_line(space)} is not supported: use a Box of floats or a Discrete space (flatten others "
+        f"action space {one_line(space)} is not supported: use a Box of floats or a Discrete space (flatten others "
         "with a wrapper)"
     )
 
@@ -180,5 +180,7 @@ def as_reward(value: Any) -> float:
     return float(array.item())
 
 
-def _one_line(space: Space[Any]) -> str:
-    return " ".join(str(space).split())
+def one_line(space: Space[Any]) -> str:
+    """A space in words, in one line of at most 100 characters."""
+    text = " ".join(str(space).split())
+    return text if len(text) <= 100 else f"{text[:97]}..."

@@ -22,7 +22,7 @@ from numpy.typing import NDArray
 from ddp_ppo.actions.action import Action
 from ddp_ppo.config.settings import ConfigError
 from ddp_ppo.protocols import BatchEnv, Column, EnvSpec, FloatArray, Policy
-from ddp_ppo.runs.checkpoint import write_atomically
+from ddp_ppo.runs.files import write_atomically
 from ddp_ppo.sampling.drive import Player, drive
 from ddp_ppo.sampling.episodes import ENDLESS_STEPS, EVAL_BLOCK, padded_block
 

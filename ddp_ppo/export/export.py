@@ -28,9 +28,8 @@ from ddp_ppo.export.onnx_graph import onnx_graph
 from ddp_ppo.export.parity import (
     NUM_EXTREME,
     NUM_REAL,
-    TOLERANCE,
-    Act,
     Acted,
+    Behaviour,
     Parity,
     beginning,
     measure,
@@ -38,9 +37,10 @@ from ddp_ppo.export.parity import (
     policy_act,
     torch_act,
 )
+from ddp_ppo.export.run_policy import TOLERANCE
 from ddp_ppo.policies.normalizer import Normalizer
 from ddp_ppo.protocols import FloatArray
-from ddp_ppo.runs.checkpoint import write_atomically
+from ddp_ppo.runs.files import write_atomically
 from ddp_ppo.runs.model import Model, load_model
 from ddp_ppo.runs.versions import versions
 from ddp_ppo.text import entry
@@ -154,7 +154,7 @@ def write_onnx(model: Model, folder: Path, interface: Interface) -> None:
     write_atomically(folder / "policy.onnx", lambda file: file.write(content))
 
 
-def onnx_act(model: Model, folder: Path) -> Act:
+def onnx_act(model: Model, folder: Path) -> Behaviour:
     """policy.onnx as onnxruntime runs it on one core."""
     import onnxruntime
 
@@ -169,7 +169,7 @@ def onnx_act(model: Model, folder: Path) -> Act:
     return act
 
 
-def runner_act(model: Model, folder: Path) -> Act:
+def runner_act(model: Model, folder: Path) -> Behaviour:
     """run_policy.py of the folder, executed as it lies there."""
     runner = ModuleType("exported_run_policy")
     exec(compile((folder / "run_policy.py").read_text(), folder / "run_policy.py", "exec"), vars(runner))

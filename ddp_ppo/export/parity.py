@@ -1,7 +1,7 @@
 """Whether something acts as the policy does: on real and extreme observations, and in closed loop over an episode.
 
 The reference is the policy in torch, the definition. Everything else, training's own actors included, is compared with
-it. Nothing here knows what an artefact is: an `Act` is any function from observations to outputs and actions.
+it. Nothing here knows what an artefact is: a `Behaviour` is any function from observations to outputs and actions.
 
 Shapes: N observations, D observation size, A action size.
 """
@@ -21,6 +21,7 @@ from numpy.typing import NDArray
 from ddp_ppo.actions.action import Action
 from ddp_ppo.envs.build import make_batch_env
 from ddp_ppo.errors import EnvError
+from ddp_ppo.export.run_policy import TOLERANCE
 from ddp_ppo.maths.seeding import Purpose, integer_seed, stream
 from ddp_ppo.policies.torch_policy import ActorCritic
 from ddp_ppo.protocols import BoolArray, FloatArray, Policy
@@ -28,7 +29,6 @@ from ddp_ppo.runs.model import Model, acting_policy
 from ddp_ppo.sampling.drive import Player, drive
 from ddp_ppo.sampling.episodes import ENDLESS_STEPS
 
-TOLERANCE = 1e-5
 NUM_REAL, NUM_EXTREME = 2048, 8192
 _ENVS = 8
 _SMALLEST_SPREAD = 1e-2  # so that columns that never changed do
@@ -43,7 +43,7 @@ class Acted(NamedTuple):
 
 
 # From raw observations [N, D] and the policy's state [N, S], which is updated in place; S is 0 for feed-forward ones.
-Act = Callable[[FloatArray, FloatArray], Acted]
+Behaviour = Callable[[FloatArray, FloatArray], Acted]
 
 
 class Parity(NamedTuple):
@@ -68,7 +68,7 @@ class Parity(NamedTuple):
         return self.obs_error <= TOLERANCE and self.episode_error <= TOLERANCE
 
 
-def measure(model: Model, candidates: dict[str, Act], obs: FloatArray) -> list[Parity]:
+def measure(model: Model, candidates: dict[str, Behaviour], obs: FloatArray) -> list[Parity]:
     """Compares each candidate with the policy, on obs [N, D] and in an episode of its own, all with the same seed."""
     reference, action = reference_act(model), model.env.action
     expected = reference(obs, beginning(model, len(obs)))
@@ -87,7 +87,7 @@ def beginning(model: Model, num_rows: int) -> FloatArray:
     return np.zeros((num_rows, acting_policy(model, 1).state_size), np.float32)
 
 
-def reference_act(model: Model) -> Act:
+def reference_act(model: Model) -> Behaviour:
     """What everything is compared with: the policy in torch, or a custom policy's own class."""
     return policy_act(model) if ":" in model.info.get("policy_backend", "") else torch_act(model)
 
@@ -103,7 +103,7 @@ def largest_error(got: Acted, expected: Acted, action: Action) -> float:
     return float((difference / scale).max())
 
 
-def torch_act(model: Model) -> Act:
+def torch_act(model: Model) -> Behaviour:
     """The definition: the policy in torch, on the CPU."""
     policy = ActorCritic(model.network, torch.from_numpy(model.parameters.copy())).eval()
     policy.load_obs_rms_state(model.obs_rms_state)
@@ -116,7 +116,7 @@ def torch_act(model: Model) -> Act:
     return act
 
 
-def policy_act(model: Model) -> Act:
+def policy_act(model: Model) -> Behaviour:
     """The policy as the actors of a training run it."""
 
     @cache
@@ -174,7 +174,7 @@ def _real_observations(model: Model) -> FloatArray:
 class _Compared:
     """Steers an episode by one act and compares each of its answers with the reference's on the same observation."""
 
-    def __init__(self, act: Act, reference: Act, model: Model) -> None:
+    def __init__(self, act: Behaviour, reference: Behaviour, model: Model) -> None:
         self._act, self._reference, self._action = act, reference, model.env.action
         self._state, self._reference_state = beginning(model, 1), beginning(model, 1)
         self.errors: list[float] = []

@@ -15,7 +15,7 @@ from ddp_ppo.maths.moments import RmsState, empty_rms_state
 from ddp_ppo.maths.seeding import Purpose, stream
 from ddp_ppo.policies.network import NetworkSpec, from_named, hold_log_std, initial_parameters, to_named
 from ddp_ppo.protocols import FloatArray
-from ddp_ppo.runs.checkpoint import CheckpointError
+from ddp_ppo.runs.files import CheckpointError
 from ddp_ppo.runs.model import Model, load_model
 
 _STATISTICS = "observation statistics"

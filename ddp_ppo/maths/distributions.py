@@ -15,7 +15,7 @@ from numpy.typing import ArrayLike, NDArray
 
 LOG_STD_MIN, LOG_STD_MAX = -5.0, 2.0  # log_std never leaves this range: exp(-104) is 0 in float32, exp(90) is inf
 LOG_RATIO_MAX = 20.0  # |log ratio| is held below: exp(20) is finite, and so are its gradients
-_HALF_LOG_2PI = 0.5 * math.log(2.0 * math.pi)
+HALF_LOG_2PI = 0.5 * math.log(2.0 * math.pi)
 
 
 def prepare_action(
@@ -39,12 +39,12 @@ def prepare_action(
 def gaussian_logp(act: Any, mean: Any, log_std: Any, std: Any) -> Any:
     """log N(act; mean, diag(std**2)) summed over the action dimensions; std = exp(log_std), both [A]."""
     noise = (act - mean) / std
-    return (noise * noise).sum(-1) * -0.5 - (log_std.sum() + log_std.shape[-1] * _HALF_LOG_2PI)
+    return (noise * noise).sum(-1) * -0.5 - (log_std.sum() + log_std.shape[-1] * HALF_LOG_2PI)
 
 
 def gaussian_entropy(log_std: Any) -> Any:
     """Entropy of the Gaussian, a scalar: it does not depend on the state."""
-    return log_std.sum() + log_std.shape[-1] * (0.5 + _HALF_LOG_2PI)
+    return log_std.sum() + log_std.shape[-1] * (0.5 + HALF_LOG_2PI)
 
 
 def exp(x: Any) -> Any:

@@ -12,7 +12,7 @@ from ddp_ppo.observations.layout import View, columns_of, view_size
 from ddp_ppo.protocols import FloatArray
 
 OBS_CLIP = 10.0  # normalised observations are held inside +-10 (standard deviations)
-_VARIANCE_FLOOR = 1e-8
+VARIANCE_FLOOR = 1e-8  # added to a variance before its root is divided by
 
 
 class Normalizer:
@@ -37,7 +37,7 @@ class Normalizer:
     def load(self, state: RmsState | None) -> None:
         """Freezes this state until the next call; None is the scale alone."""
         self.mean[:] = 0.0 if state is None else state["mean"][self._columns]
-        self.inv_std[:] = self._scale if state is None else 1.0 / np.sqrt(state["var"][self._columns] + _VARIANCE_FLOOR)
+        self.inv_std[:] = self._scale if state is None else 1.0 / np.sqrt(state["var"][self._columns] + VARIANCE_FLOOR)
         self.clip = np.inf if state is None else OBS_CLIP
         self._mean[:] = self.mean
         self._high[:, :-1] = self.clip / self.inv_std

@@ -1,6 +1,6 @@
 """`ddp-ppo compare RUN RUN ...`: several runs side by side as text and as one self-contained HTML page.
 
-It reads run folders; with another trainer to stand against (`sb3_run`) it trains that first. No torch otherwise.
+It reads run folders; another trainer to stand against (`against`) is trained before that. No torch.
 """
 
 from __future__ import annotations
@@ -20,17 +20,17 @@ from ddp_ppo.report.groups import (
     SB3,
     STEPS_TOLERANCE,
     Group,
+    GroupResult,
     Parting,
-    Standing,
     common_steps,
     curve,
     differing_settings,
     differing_versions,
+    group_results,
     group_runs,
     held_back,
     partings,
     score_metric,
-    standings,
     verdict,
 )
 from ddp_ppo.report.page import charts_html, heading, page, table
@@ -58,7 +58,7 @@ class Comparison:
 
     metric: str
     steps: float
-    standings: Sequence[Standing]
+    results: Sequence[GroupResult]
     verdicts: Sequence[str]
     settings: Sequence[tuple[str, list[str]]]
     versions: Sequence[tuple[str, list[str]]]
@@ -68,7 +68,7 @@ class Comparison:
     @property
     def groups(self) -> list[Group]:
         """The groups in their order."""
-        return [standing.group for standing in self.standings]
+        return [result.group for result in self.results]
 
 
 def compare(runs: Sequence[Run], ignored: Sequence[str] = ()) -> Comparison:
@@ -88,7 +88,7 @@ def compare(runs: Sequence[Run], ignored: Sequence[str] = ()) -> Comparison:
         if not run.known(metric):
             raise ConfigError(f"{run.path}: no episode has ended in it yet; there is nothing to compare")
     groups = group_runs(runs, ignored)
-    found = standings(groups)
+    found = group_results(groups)
     verdicts = [verdict(found[0], other, len(groups) - 1) for other in found[1:]]
     differences = differing_settings(groups), differing_versions(groups)
     notes = list(held_back(runs, metric))
@@ -99,9 +99,9 @@ def compare(runs: Sequence[Run], ignored: Sequence[str] = ()) -> Comparison:
 
 
 def comparison_text(comparison: Comparison) -> str:
-    """The same for a terminal: standings, differences, where runs part, verdicts."""
-    header, rows = _standing_table(comparison)
-    entries = [("compared", _standing_note(comparison))]
+    """The same for a terminal: results, differences, where runs part, verdicts."""
+    header, rows = _result_table(comparison)
+    entries = [("compared", _result_note(comparison))]
     entries += [("differs", f"{name}: {' | '.join(values)}") for name, values in _differences(comparison)]
     entries += [(f"seed {parting.first.setting('seed')}", _parting_words(parting)) for parting in comparison.partings]
     entries += [("note", note) for note in comparison.notes]
@@ -112,7 +112,7 @@ def comparison_text(comparison: Comparison) -> str:
 def document(comparison: Comparison) -> dict[str, Any]:
     """The same as plain values."""
     return {
-        "compared": _standing_note(comparison),
+        "compared": _result_note(comparison),
         "metric": comparison.metric,
         "env_steps": comparison.steps,
         "verdicts": list(comparison.verdicts),
@@ -129,7 +129,7 @@ def document(comparison: Comparison) -> dict[str, Any]:
                 "chance_of_difference": one.chance,
                 "training_seconds": one.seconds,
             }
-            for one in comparison.standings
+            for one in comparison.results
         ],
         "settings": dict(comparison.settings),
         "versions": dict(comparison.versions),
@@ -178,7 +178,7 @@ def _sections(comparison: Comparison) -> Iterator[str]:
     yield "<h1>Comparison of runs</h1>"
     yield from (f"<p>{escape(words)}</p>" for words in _verdicts(comparison))
     yield from (f'<p class="note">{escape(note)}</p>' for note in comparison.notes)
-    yield heading("Standings", _standing_note(comparison)) + table(*_standing_table(comparison))
+    yield heading("Results", _result_note(comparison)) + table(*_result_table(comparison))
     name = _score_name(comparison)
     yield heading("Learning curves", "Interquartile mean over seeds with its 95 % interval; a single run has none.")
     over_time = [curve(group, comparison.metric, over_seconds=True) for group in groups]
@@ -210,7 +210,7 @@ def _score_name(comparison: Comparison) -> str:
 
 
 def _verdicts(comparison: Comparison) -> Sequence[str]:
-    (first, *others) = comparison.standings
+    (first, *others) = comparison.results
     if others:
         return comparison.verdicts
     return [
@@ -218,7 +218,7 @@ def _verdicts(comparison: Comparison) -> Sequence[str]:
     ]
 
 
-def _standing_note(comparison: Comparison) -> str:
+def _result_note(comparison: Comparison) -> str:
     return (
         f"{comparison.metric} at {comparison.steps:,.0f} environment steps, where the shortest run stands (at most "
         f"{STEPS_TOLERANCE:.0%} later). "
@@ -226,18 +226,18 @@ def _standing_note(comparison: Comparison) -> str:
     )
 
 
-def _standing_table(comparison: Comparison) -> tuple[Sequence[str], Sequence[Sequence[str]]]:
+def _result_table(comparison: Comparison) -> tuple[Sequence[str], Sequence[Sequence[str]]]:
     rows = [
         (
             one.group.label,
             str(len(one.scores)),
             number(one.iqm),
             "-" if math.isnan(one.low) else f"{number(one.low)} .. {number(one.high)}",
-            "-" if one is comparison.standings[0] else f"{one.improvement:.2f}",
-            "-" if one is comparison.standings[0] else f"{one.chance:.3f}",
+            "-" if one is comparison.results[0] else f"{one.improvement:.2f}",
+            "-" if one is comparison.results[0] else f"{one.chance:.3f}",
             text.duration(one.seconds),
         )
-        for one in comparison.standings
+        for one in comparison.results
     ]
     return ("group", "seeds", "IQM", "95 % interval", "P(> first)", "chance", "training time"), rows
 
@@ -245,7 +245,7 @@ def _standing_table(comparison: Comparison) -> tuple[Sequence[str], Sequence[Seq
 def _seed_table(comparison: Comparison) -> tuple[Sequence[str], Sequence[Sequence[str]]]:
     rows = [
         (one.group.label, run.path.name, str(run.setting("seed")), number(score), f"{run.column('env_steps')[-1]:,.0f}")
-        for one in comparison.standings
+        for one in comparison.results
         for run, score in zip(one.group.runs, one.scores, strict=True)
     ]
     return ("group", "run", "seed", "score", "environment steps in all"), rows

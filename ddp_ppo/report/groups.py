@@ -49,7 +49,7 @@ class Group:
     runs: tuple[Run, ...]
 
 
-class Standing(NamedTuple):
+class GroupResult(NamedTuple):
     """How one group did.
 
     Attributes:
@@ -179,12 +179,12 @@ def training_seconds(run: Run) -> list[float]:
     return [elapsed - other for elapsed, other in zip(run.column(ELAPSED_SECONDS), spent, strict=True)]
 
 
-def standings(groups: Sequence[Group]) -> list[Standing]:
+def group_results(groups: Sequence[Group]) -> list[GroupResult]:
     """Each group's scores, beside the first group's."""
     runs = [run for group in groups for run in group.runs]
     metric = score_metric(runs)
     steps = common_steps(runs, metric)
-    result: list[Standing] = []
+    result: list[GroupResult] = []
     for group in groups:
         rows = [_row_at(run, metric, steps) for run in group.runs]
         scores = [run.column(metric)[row] for run, row in zip(group.runs, rows, strict=True)]
@@ -192,7 +192,7 @@ def standings(groups: Sequence[Group]) -> list[Standing]:
         better, chance = probability_of_improvement(scores, first), chance_of_difference(scores, first)
         seconds = statistics.median(training_seconds(run)[row] for run, row in zip(group.runs, rows, strict=True))
         interval = bootstrap_interval(scores, iqm_of_rows)
-        result.append(Standing(group, scores, iqm(scores), *interval, better, chance, seconds))
+        result.append(GroupResult(group, scores, iqm(scores), *interval, better, chance, seconds))
     chances = holm([one.chance for one in result[1:]])
     return [*result[:1], *(one._replace(chance=chance) for one, chance in zip(result[1:], chances, strict=True))]
 
@@ -203,7 +203,7 @@ def _row_at(run: Run, metric: str, steps: float) -> int:
     return [row for row in rows if run.column("env_steps")[row] <= most or row == rows[0]][-1]
 
 
-def verdict(first: Standing, second: Standing, num_verdicts: int = 1) -> str:
+def verdict(first: GroupResult, second: GroupResult, num_verdicts: int = 1) -> str:
     """One paragraph: whether `second` is better or worse than `first`, and how sure that is.
 
     Args:
@@ -224,9 +224,9 @@ def verdict(first: Standing, second: Standing, num_verdicts: int = 1) -> str:
     return f"{start}{chance}."
 
 
-def _figures(standing: Standing) -> str:
-    interval = "" if math.isnan(standing.low) else f" [{number(standing.low)}, {number(standing.high)}]"
-    return f"{number(standing.iqm)}{interval}"
+def _figures(result: GroupResult) -> str:
+    interval = "" if math.isnan(result.low) else f" [{number(result.low)}, {number(result.high)}]"
+    return f"{number(result.iqm)}{interval}"
 
 
 def curve(group: Group, metric: str, *, over_seconds: bool = False) -> Series:

@@ -74,7 +74,7 @@ def record(run: Run) -> dict[str, str]:
         "training time": duration(run.column(ELAPSED_SECONDS)[-1]),
         "output folder": str(run.path.absolute()),
         "evaluation": _evaluation(run),
-        "replay": "\n".join(_replays(run)) or f"none yet: ddp-ppo evaluate {quote(str(run.path))}",
+        "replay": "\n".join(_later_evaluations(run)) or f"none yet: ddp-ppo evaluate {quote(str(run.path))}",
     }
 
 
@@ -173,11 +173,11 @@ def _evaluation_table(run: Run) -> _Table:
     return ("round", "environment steps", "mean return", "std", "mean length", ""), rows
 
 
-def _replays(run: Run) -> Iterator[str]:
+def _later_evaluations(run: Run) -> Iterator[str]:
     """What later evaluations of saved models found, and whether it is what the run had logged."""
     logged = dict(zip(run.column("round"), run.column(SCORE), strict=True))
     for (model, round_index, actions), rows in groupby(
-        run.replays, lambda row: (row["model"], row["round"], row["actions"])
+        run.evaluated, lambda row: (row["model"], row["round"], row["actions"])
     ):
         returns = [float(row["return"]) for row in rows]
         low, high = bootstrap_interval(returns, iqm_of_rows)

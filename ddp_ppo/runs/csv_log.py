@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import IO
 
 from ddp_ppo.config.settings import ConfigError
-from ddp_ppo.runs.checkpoint import write_atomically
+from ddp_ppo.runs.files import write_atomically
 from ddp_ppo.runs.folder import take_lock
 
 

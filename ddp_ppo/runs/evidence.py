@@ -15,7 +15,7 @@ import numpy as np
 
 from ddp_ppo.envs.build import make_batch_env
 from ddp_ppo.protocols import Arrays, EnvSpec, PlainState
-from ddp_ppo.runs.checkpoint import CheckpointError, load_plain, save_plain
+from ddp_ppo.runs.files import CheckpointError, load_plain, save_plain
 
 NUM_KEPT = 50  # last rows of the environment in question
 
@@ -57,7 +57,7 @@ def replay_evidence(path: Path) -> str:
         CheckpointError: not such a file, or the environments' state could not be saved.
     """
     content = load_plain(path)
-    if content.get("evidence") != 1:
+    if not isinstance(content, dict) or content.get("evidence") != 1:
         raise CheckpointError(f"{path}: not a file of evidence")
     where, actions = content["where"], content["actions"]
     if content["env_state"] is None:

@@ -1,33 +1,28 @@
-"""Trained policies as every command reads them: from a run folder, a checkpoint or a model file.
+"""Trained policies: model files, which are written to act from, and how every command reads a policy.
 
-It reads, checks and sets them up to act. Writing them is checkpoint.py's.
+It comes from a run folder, a checkpoint or a model file, is checked and set up to act.
 
 Shapes: P parameters, K environments, D observation size.
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any, Literal
 
 import numpy as np
+import torch
 
 from ddp_ppo.envs.build import describe_env, make_batch_env
 from ddp_ppo.envs.multi_task import task_ids
 from ddp_ppo.maths.moments import RmsState
-from ddp_ppo.policies.network import NetworkSpec
+from ddp_ppo.policies.network import NetworkSpec, from_named, to_named
 from ddp_ppo.policies.registry import build_policy
 from ddp_ppo.protocols import BatchEnv, EnvSpec, FloatArray, Policy
 from ddp_ppo.runs.agreement import agreed_learner
-from ddp_ppo.runs.checkpoint import (
-    CheckpointError,
-    find_checkpoint,
-    is_checkpoint,
-    network_of,
-    with_tuples,
-)
-from ddp_ppo.runs.checkpoint import load_model as load_model_file
+from ddp_ppo.runs.checkpoint import find_checkpoint, is_checkpoint, network_of, with_tuples
+from ddp_ppo.runs.files import FORMAT, CheckpointError, cause_of, load_plain, save_plain
 
 _FILES = {"best": "model_best.pt", "current": "model.pt"}
 _INFO = (
@@ -68,6 +63,33 @@ class Model:
     obs_rms_state: RmsState | None
     info: dict[str, Any]
     return_rms_state: RmsState | None = None
+
+
+def save_model(
+    path: Path,
+    network: NetworkSpec,
+    env: EnvSpec,
+    parameters: FloatArray,
+    state: RmsState | None,
+    about: dict[str, Any],
+) -> None:
+    """Writes a model file: actor and critic as state dicts of an nn.Sequential, log_std, normaliser, and a spec.
+
+    Args:
+        about: plain values that say where the model comes from; part of the spec.
+    """
+    named = {name: torch.from_numpy(array) for name, array in to_named(network, parameters).items()}
+    content = {
+        **{trunk: _without_prefix(named, f"{trunk}.") for trunk in ("actor", "critic")},
+        "log_std": named.get("log_std"),
+        "obs_rms_state": state,
+        "spec": {"format": FORMAT, "network": asdict(network), "env": asdict(env), **about},
+    }
+    save_plain(path, content)
+
+
+def _without_prefix(named: dict[str, torch.Tensor], prefix: str) -> dict[str, torch.Tensor]:
+    return {name.removeprefix(prefix): tensor for name, tensor in named.items() if name.startswith(prefix)}
 
 
 def load_model(path: str | Path, which: Literal["best", "current"] = "best") -> Model:
@@ -140,7 +162,16 @@ def run_folder_of(path: Path) -> Path:
 
 
 def _of_model_file(path: Path) -> Model:
-    network, env, parameters, state, spec = load_model_file(path)
+    content = load_plain(path, "model file")
+    try:
+        spec = _spec_of(content)
+        network, env = network_of(spec), EnvSpec(**spec["env"])
+        named = {f"{t}.{name}": array for t in ("actor", "critic") for name, array in content[t].items()}
+        if content["log_std"] is not None:
+            named["log_std"] = content["log_std"]
+        parameters, state = from_named(network, named), content["obs_rms_state"]
+    except Exception as error:  # whatever another program has put there
+        raise CheckpointError(f"{path}: not a readable model file ({cause_of(error)})") from error
     returns = spec.get("return_rms_state")  # plain numbers
     return Model(
         path=path,
@@ -154,6 +185,15 @@ def _of_model_file(path: Path) -> Model:
         return_rms_state=returns
         and RmsState(mean=np.array([returns["mean"]]), var=np.array([returns["var"]]), count=returns["count"]),
     )
+
+
+def _spec_of(content: Any) -> dict[str, Any]:
+    spec = content.get("spec") if isinstance(content, dict) else None
+    if not isinstance(spec, dict):
+        raise ValueError("not a model of ddp_ppo: it holds no spec")
+    if spec["format"] != FORMAT:
+        raise ValueError(f"format {spec['format']}, this program reads format {FORMAT}")
+    return spec
 
 
 def _of_checkpoint(place: Path) -> Model:

@@ -49,7 +49,7 @@ class Run:
         table: what these metrics are; some may have no row.
         events: in the order in which they were written.
         versions: what it was made with; empty where the folder does not say.
-        replays: rows of evaluation.csv, an episode each, which `ddp-ppo evaluate` leaves.
+        evaluated: rows of evaluation.csv, an episode each, which `ddp-ppo evaluate` leaves.
     """
 
     path: Path
@@ -60,7 +60,7 @@ class Run:
     table: MetricTable
     events: Sequence[Mapping[str, Any]]
     versions: Mapping[str, str]
-    replays: Sequence[Mapping[str, str]]
+    evaluated: Sequence[Mapping[str, str]]
 
     def column(self, name: str) -> Sequence[float]:
         """A metric over the rounds, [num_rounds]; all NaN where the run does not have it."""
@@ -133,7 +133,7 @@ def _read(folder: Path) -> Run:
         table=read_table(folder / TABLE_FILE),
         events=_read_events(folder / "events.jsonl"),
         versions=json.loads(versions_file.read_text()) if versions_file.exists() else {},
-        replays=_read_replays(folder / "evaluation.csv"),
+        evaluated=_read_evaluated(folder / "evaluation.csv"),
     )
 
 
@@ -182,7 +182,7 @@ def _read_csv(path: Path) -> tuple[list[str], list[list[str]]]:
         return names, [row for row in reader if len(row) == len(names)]
 
 
-def _read_replays(path: Path) -> list[dict[str, str]]:
+def _read_evaluated(path: Path) -> list[dict[str, str]]:
     if not path.exists():
         return []
     names, rows = _read_csv(path)

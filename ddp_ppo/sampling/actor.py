@@ -132,7 +132,7 @@ class Actor:
         seeds = [integer_seed(job.seed, Purpose.ENVIRONMENT, job.rank, job.first_env + i) for i in range(job.num_envs)]
         self._obs = self._env.reset(seeds).copy()
         is_first = job.actor_id == job.rank == 0  # one of all is enough to find it out
-        self._overlap = first_overlap(self._env, job.env_arguments, seeds[0]) if is_first else ""
+        self._overlap = first_overlap(self._env) if is_first else ""
         self._eval_env: BatchEnv | None = None
         self._eval_player: Player | None = None
         self._assistant: Assistant | None = None
@@ -194,7 +194,7 @@ class Actor:
 
     def _named(self, bad: NotFinite) -> NotFinite:
         """The same in the environment's own words, and blamed on the state of its simulation if that is not finite."""
-        state, column = names_of(self._env, bad.env, bad.column, self._job.env_arguments)
+        state, column = names_of(self._env, bad.env, bad.column)
         return bad._replace(stage=SIMULATION_STATE, name=state) if state else bad._replace(name=column)
 
     def _report(

@@ -20,13 +20,15 @@ from ddp_ppo.config.writing import save_effective
 from ddp_ppo.protocols import Arrays, PlainState
 from ddp_ppo.report.report import report_or_warn
 from ddp_ppo.runs.anomalies import Anomaly, Watch
-from ddp_ppo.runs.checkpoint import copy_atomically, save_checkpoint, save_model
+from ddp_ppo.runs.checkpoint import save_checkpoint
 from ddp_ppo.runs.console import Console, progress_line
 from ddp_ppo.runs.csv_log import CsvLog
 from ddp_ppo.runs.events import EventLog
 from ddp_ppo.runs.evidence import save_evidence
+from ddp_ppo.runs.files import copy_atomically
 from ddp_ppo.runs.folder import RunFolder, home_of
 from ddp_ppo.runs.metric_table import EPISODES, METRICS, SCORE, TABLE_FILE, TRAINING_RETURN, save_table
+from ddp_ppo.runs.model import save_model
 from ddp_ppo.runs.tensorboard import TensorBoardLog
 from ddp_ppo.runs.versions import save_versions
 from ddp_ppo.training.plan import Plan

@@ -19,7 +19,8 @@ from ddp_ppo.learners.registry import learner_kind
 from ddp_ppo.learners.starting_point import StartingPoint
 from ddp_ppo.policies.network import NetworkSpec
 from ddp_ppo.runs.agreement import agreed_learner
-from ddp_ppo.runs.checkpoint import CheckpointError, find_checkpoint, network_of
+from ddp_ppo.runs.checkpoint import find_checkpoint, network_of
+from ddp_ppo.runs.files import CheckpointError
 from ddp_ppo.runs.folder import home_of, latest_runs
 from ddp_ppo.sampling.actor_pool import ActorPool
 from ddp_ppo.training.sync import Statistics

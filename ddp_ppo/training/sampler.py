@@ -14,6 +14,7 @@ from dataclasses import dataclass
 from typing import NamedTuple
 
 from ddp_ppo.maths.moments import RmsState
+from ddp_ppo.policies.normalizer import VARIANCE_FLOOR
 from ddp_ppo.protocols import ActorReport, Arrays, FloatArray, PlainState
 from ddp_ppo.sampling.actor import ActorJob
 from ddp_ppo.sampling.actor_pool import ActorPool
@@ -21,8 +22,6 @@ from ddp_ppo.sampling.episodes import Episode
 from ddp_ppo.sampling.rollout import RAW, Normalization, Rollout, slot_name
 from ddp_ppo.sampling.shared_memory import SharedBlock
 from ddp_ppo.training.plan import Plan
-
-_VARIANCE_FLOOR = 1e-8
 
 
 class Frozen(NamedTuple):
@@ -135,7 +134,7 @@ class Sampler:
         config = self._plan.config
         state = now.obs_rms_state
         var = float(now.return_rms_state["var"][0])
-        scale = 1.0 / math.sqrt(var + _VARIANCE_FLOOR) if config.normalize_reward else 1.0
+        scale = 1.0 / math.sqrt(var + VARIANCE_FLOOR) if config.normalize_reward else 1.0
         for name, value in (
             ("parameters", now.parameters),
             ("obs_mean", state["mean"]),

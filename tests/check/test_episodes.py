@@ -5,7 +5,7 @@ import unittest
 import numpy as np
 
 from ddp_ppo.check.episodes import end_findings, episode_lengths, start_findings
-from ddp_ppo.check.trial import Trajectory
+from ddp_ppo.check.trial import Recording
 from ddp_ppo.protocols import EnvSpec
 
 
@@ -15,10 +15,10 @@ def flags(*columns):
 
 
 def path_of(*columns):
-    """A trajectory of which only the ends matter."""
+    """A recording of which only the ends matter."""
     marks = flags(*columns)
     zeros = np.zeros((*marks.shape, 1), np.float32)
-    return Trajectory(zeros[:1], zeros, zeros[..., 0].astype(float), marks == "T", marks == "L", {})
+    return Recording(zeros[:1], zeros, zeros[..., 0].astype(float), marks == "T", marks == "L", {})
 
 
 class EpisodeLengthTest(unittest.TestCase):
@@ -82,7 +82,7 @@ class StartTest(unittest.TestCase):
         obs = np.array([list(column) for column in columns]).T.astype(np.float32)[..., None]
         led = obs[1:] if reached is None else np.array([list(one) for one in reached]).T.astype(np.float32)[..., None]
         marks = flags(*[ends] * len(columns))
-        return Trajectory(obs, led, led[..., 0].astype(float), marks == "T", marks == "L", {})
+        return Recording(obs, led, led[..., 0].astype(float), marks == "T", marks == "L", {})
 
     def found(self, path, *, is_own_class=False):
         return start_findings(path, EnvSpec("Any-v0", 1, "discrete", 2), is_own_class=is_own_class)
@@ -134,7 +134,7 @@ class StartTest(unittest.TestCase):
         reached[5::20] = generator.uniform(0, 1, (10, 2, 1))
         right, wrong = reached[..., 0].astype(float), np.where(marks, obs[1:, :, 0], reached[..., 0]).astype(float)
         for reward, num_notes in ((right, 0), (wrong, 1), (np.ones((200, 2)), 0), (np.where(marks, 100.0, right), 0)):
-            path = Trajectory(obs, reached, reward, np.zeros_like(marks), marks, {})
+            path = Recording(obs, reached, reward, np.zeros_like(marks), marks, {})
             self.assertEqual(len(self.found(path, is_own_class=True).notes), num_notes)
             self.assertEqual(self.found(path).notes, [])
 

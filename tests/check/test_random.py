@@ -5,17 +5,17 @@ import unittest
 import numpy as np
 
 from ddp_ppo.check.random import column_findings, reward_findings
-from ddp_ppo.check.trial import Trajectory
+from ddp_ppo.check.trial import Recording
 from ddp_ppo.protocols import Column
 
 
 def path_of(obs=((0.0,), (1.0,)), reward=(1.0, 2.0), *, terminated=False, terms=None):
-    """A trajectory of one environment: observations [T, D] without a reset, rewards [T]."""
+    """A recording of one environment: observations [T, D] without a reset, rewards [T]."""
     seen, paid = np.array(obs, np.float32)[:, None], np.array(reward, float)[:, None]
     ended = np.zeros(paid.shape, bool)
     ended[-1] = terminated
     named = {name: np.array(values, float)[:, None] for name, values in (terms or {}).items()}
-    return Trajectory(seen[:1], seen, paid, ended, np.zeros_like(ended), named)
+    return Recording(seen[:1], seen, paid, ended, np.zeros_like(ended), named)
 
 
 class RewardTest(unittest.TestCase):

@@ -11,7 +11,7 @@ from ddp_ppo.check.run import STAGES, CheckResult, Stage, StageResult, check, cl
 from ddp_ppo.check.trial import Report
 from ddp_ppo.config.load import load_config
 from ddp_ppo.config.settings import Config
-from ddp_ppo.runs.checkpoint import CheckpointError
+from ddp_ppo.runs.files import CheckpointError
 from tests.support.planted_faults import FAULTS, OwnBatch, Point, env_id_of
 from tests.support.process import ROOT, FolderTestCase, Program
 

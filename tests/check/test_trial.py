@@ -1,4 +1,4 @@
-"""Trajectories: what is recorded, how two of them are compared, and what no environment may return."""
+"""Recordings: what is recorded, how two of them are compared, and what no environment may return."""
 
 import unittest
 from contextlib import closing
@@ -30,7 +30,7 @@ def count(num_envs=1, **env_kwargs):
 
 
 class RecordTest(unittest.TestCase):
-    def test_a_trajectory_holds_what_a_policy_sees_and_what_each_step_led_to(self):
+    def test_a_recording_holds_what_a_policy_sees_and_what_each_step_led_to(self):
         with count(length=2) as env:
             path = record(env, reset(env, [0]), np.zeros((3, 1), np.int64))
         self.assertEqual(path.obs[:, 0, 0].tolist(), [0, 1, 0, 1])
@@ -66,7 +66,7 @@ class DifferenceTest(unittest.TestCase):
         with count(2, **env_kwargs) as env:
             return record(env, reset(env, [0, 1]), np.zeros((num_steps, 2), np.int64))
 
-    def test_equal_trajectories_differ_by_0(self):
+    def test_equal_recordings_differ_by_0(self):
         self.assertEqual(difference(self.path(length=3), self.path(length=3)), (0.0, ""))
 
     def test_the_largest_difference_and_the_place_of_the_first_are_found(self):

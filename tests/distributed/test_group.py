@@ -1,10 +1,8 @@
 """What learners tell each other: averages by hand, and two real processes on gloo."""
 
-import json
 import math
 import os
 import signal
-import tempfile
 import unittest
 from pathlib import Path
 
@@ -14,185 +12,12 @@ import torch
 from ddp_ppo.distributed.group import LearnerGroup, average_metrics
 from ddp_ppo.distributed.topology import TrainingTopology
 from tests.support.process import ROOT, TINY, FolderTestCase, Program, free_port, read_csv, succeeded, train_words
+from tests.support.ranks import run_two
 
 NAN = math.nan
 ALONE = TrainingTopology(
     rank=0, local_rank=0, num_learners=1, device="cpu", backend="none", num_actors=1, envs_per_actor=1
 )
-HANG_SECONDS = 120.0
-
-# What two processes run: HEAD and one of the others. Each rank writes what it saw to <folder>/<rank>.json.
-HEAD = """
-import datetime, hashlib, json, os, sys, time
-from pathlib import Path
-import numpy as np
-import torch
-import torch.distributed
-from ddp_ppo.distributed.group import CollectiveError, LearnerGroup
-from ddp_ppo.distributed.topology import TrainingTopology
-
-torch.set_num_threads(1)
-folder, rank = Path(sys.argv[1]), int(os.environ["RANK"])
-topology = TrainingTopology(
-    rank=rank, local_rank=rank, num_learners=2, device="cpu", backend="gloo", num_actors=1, envs_per_actor=1
-)
-seen = {}
-
-def finish():
-    (folder / f"{rank}.json").write_text(json.dumps(seen))
-    os._exit(0)
-"""
-
-TOGETHER = """
-from ddp_ppo.config.settings import Config
-from ddp_ppo.maths.moments import compute_batch_moments, empty_rms_state, merge_rms_states
-from ddp_ppo.policies.network import NetworkSpec
-from ddp_ppo.policies.numpy_policy import NumpyPolicy
-from ddp_ppo.learners.ppo.learner import PPO, Averaging, fresh
-from ddp_ppo.protocols import EnvSpec
-from tests.support.fixtures import random_parameters, sampled_rollout
-
-env = EnvSpec("A", 3, "box", 2, (-1.0, -1.0), (1.0, 1.0))
-network = NetworkSpec.for_env(env, (8,), "tanh")
-
-def digest(*tensors):
-    return hashlib.sha256(b"".join(tensor.numpy().tobytes() for tensor in tensors)).hexdigest()
-
-def merge_round(history, samples):
-    own = compute_batch_moments(samples)
-    rows = learners.exchange(np.concatenate([[own["count"]], own["mean"], own["var"]]))
-    return merge_rms_states([history, *({"count": row[0], "mean": row[1:2], "var": row[2:]} for row in rows)])
-
-def plain(state):
-    return [state["count"], *state["mean"].tolist(), *state["var"].tolist()]
-
-def train(averaging):
-    # With so large an epsilon Adam's step is proportional to the gradient: a sum would move twice as far as a mean.
-    options = {"adam_eps": 1.0, "max_grad_norm": None, "learning_rate": 0.1}
-    config = Config(num_epochs=2, minibatch_size=16, learning_rate_schedule="constant", **options)
-    learner = PPO(config, network, fresh(random_parameters(network)), device=torch.device("cpu"), averaging=averaging)
-    policy = NumpyPolicy(network, env, 4, 8)
-    policy.load(random_parameters(network), None)
-    learner.train_step(sampled_rollout(policy, PPO.rollout_fields(network), 8, 4))
-    return learner.policy.flat.detach()
-
-def speak():
-    tensors = [torch.full((3,), float(rank + 1)), torch.tensor(float(rank)), torch.full((2, 2), 10.0 * rank)]
-    learners.broadcast(tensors)
-    seen["broadcast"] = [tensor.tolist() for tensor in tensors]
-    vector = torch.tensor([1.0, 2.0, -4.0]) * (1 + 2 * rank)
-    learners.average(vector)
-    seen["average"] = vector.tolist()
-    generator = torch.Generator().manual_seed(rank)
-    vectors = [torch.randn(size, generator=generator) for size in (1, 7, 1000, 100_001)]
-    for vector in vectors:
-        learners.average(vector)
-    seen["digest"] = digest(*vectors)
-    seen["scalar"] = learners.average_scalar([0.25, 1.0][rank])
-    seen["exchange"] = learners.exchange(np.array([rank, 2.0**48 + rank, -0.1, [np.nan, np.inf][rank]])).tolist()
-    gathered = learners.gather({"rank": rank, "array": np.full(2, rank)})
-    seen["gather"] = [[value["rank"], value["array"].tolist()] for value in gathered]
-    seen["uneven"] = plain(merge_round(empty_rms_state(1), [np.zeros((4, 1)), np.full((2, 1), 10.0)][rank]))
-    history, samples = empty_rms_state(1), np.random.default_rng(rank)
-    for _ in range(100):
-        history = merge_round(history, samples.normal(5.0, 2.0, (64, 1)))
-    seen["repeated"] = plain(history)
-    together, alone = train(Averaging(learners.average, learners.average_scalar, True)), train(Averaging())
-    seen["gradients"] = digest(together)
-    seen["difference"] = float((together - alone).abs().max())
-    seen["moved"] = float((alone - torch.from_numpy(random_parameters(network))).abs().max())
-
-# At the end rank 1 leaves while rank 0 waits for it.
-try:
-    with LearnerGroup(topology, timeout_seconds=60) as learners:
-        speak()
-        if rank == 1:
-            finish()
-        start = time.monotonic()
-        learners.average(torch.zeros(3))
-except CollectiveError as error:
-    seen |= {"error": str(error), "seconds": time.monotonic() - start}
-finish()
-"""
-
-# Rank 1 does not come until rank 0 has given up. Both meet first, since the limit holds for forming the group too.
-LATE = """
-store = torch.distributed.FileStore(str(folder / "store"), 2)
-store.set(f"here {rank}", "1")
-store.wait(["here 0", "here 1"], datetime.timedelta(seconds=60))
-try:
-    with LearnerGroup(topology, timeout_seconds=3) as learners:
-        if rank == 0:
-            start = time.monotonic()
-            learners.average(torch.zeros(3))
-        store.wait(["given up"], datetime.timedelta(seconds=60))
-        os._exit(0)
-except CollectiveError as error:
-    seen |= {"error": str(error), "seconds": time.monotonic() - start}
-    store.set("given up", "1")
-    finish()
-"""
-
-
-# Rank 1 leaves with an error before the call in which rank 0 waits for it; before that rank 0's value is shared.
-LEAVE = """
-seen["shared"] = []
-try:
-    with LearnerGroup(topology, timeout_seconds=60) as learners:
-        seen["shared"].append(learners.share({"folder": f"of rank {rank}"}))
-        if rank == 1:
-            (folder / "1.json").write_text(json.dumps(seen))
-            raise ValueError("boom-17\\nand more")
-        start = time.monotonic()
-        learners.average(torch.zeros(3))
-except CollectiveError as error:
-    seen |= {"error": str(error), "seconds": time.monotonic() - start}
-except ValueError:
-    time.sleep(3)  # its process lives on for a while: what counts is that it has left
-    os._exit(0)
-finish()
-"""
-
-# Rank 1 stops itself; torchrun would wait 30 s for it.
-STOPPED = """
-import signal
-with LearnerGroup(topology, timeout_seconds=3) as learners:
-    learners.average(torch.zeros(3))
-    if rank == 1:
-        os.kill(os.getpid(), signal.SIGSTOP)
-    try:
-        learners.average(torch.zeros(3))
-    except CollectiveError as error:
-        print(error, flush=True)
-        os._exit(1)
-"""
-
-# Both leave in mid-round; then rank 0 collects what rank 1 has said, and what it will never say.
-CUT = """
-with LearnerGroup(topology, timeout_seconds=60) as learners:
-    learners.leave("asked to stop")
-    seen["ranks"] = learners.collect("round 7", {"rank": rank, "array": np.full(2, rank)}, seconds=30.0)
-    seen["ranks"] = [[one["rank"], one["array"].tolist()] for one in seen["ranks"]]
-    start = time.monotonic()
-    seen["late"] = learners.collect("round 8", rank, seconds=1.0) if rank == 0 else []
-    seen["seconds"] = time.monotonic() - start
-finish()
-"""
-
-
-def run_two(script):
-    """Runs HEAD and a script as two processes of torchrun; what the ranks saw, in their order."""
-    with tempfile.TemporaryDirectory(prefix="ddp_ppo_test_") as name:
-        folder = Path(name)
-        path = folder / "script.py"
-        path.write_text(HEAD + script)
-        words = ["-m", "torch.distributed.run", "--standalone", "--nproc_per_node=2", path, folder]
-        with Program(*words, folder=folder, environ={"OMP_NUM_THREADS": "1"}) as program:
-            ended = program.end(HANG_SECONDS)
-        seen = [json.loads(found.read_text()) for found in sorted(folder.glob("?.json"))]
-    if ended.code or not seen:
-        raise AssertionError(f"exit code {ended.code}\n{ended.out}\n{ended.err}")
-    return seen
 
 
 class AverageMetricsTest(unittest.TestCase):
@@ -235,7 +60,7 @@ class SingleLearnerTest(unittest.TestCase):
 class TwoLearnersTest(unittest.TestCase):
     @classmethod
     def setUpClass(cls):
-        cls.ranks = run_two(TOGETHER)
+        cls.ranks = run_two("ranks_speak")
 
     def both(self, name):
         """What the ranks saw, which must be the same."""
@@ -283,7 +108,7 @@ class TwoLearnersTest(unittest.TestCase):
 
 class LateLearnerTest(unittest.TestCase):
     def test_learner_that_waits_in_vain_gives_up_after_the_limit(self):  # C14
-        (seen,) = run_two(LATE)
+        (seen,) = run_two("rank_late")
         self.assertRegex(
             seen["error"], r"rank 0: all_reduce failed \(collective_timeout_seconds=3\): rank 1 has not come"
         )
@@ -293,7 +118,7 @@ class LateLearnerTest(unittest.TestCase):
 class LeavingTest(unittest.TestCase):
     @classmethod
     def setUpClass(cls):
-        cls.left, cls.cut = run_two(LEAVE), run_two(CUT)
+        cls.left, cls.cut = run_two("rank_leaves"), run_two("ranks_leave")
 
     def test_everyone_has_rank_0_s_value(self):
         self.assertEqual([seen["shared"] for seen in self.left], [[{"folder": "of rank 0"}]] * 2)
@@ -313,7 +138,7 @@ class LeavingTest(unittest.TestCase):
 class StoppedLearnerTest(unittest.TestCase):
     def test_a_learner_that_is_stopped_is_named_and_killed_when_the_time_is_over(self):  # C14
         with self.assertRaisesRegex(AssertionError, r"exit code 1\n") as caught:
-            run_two(STOPPED)
+            run_two("rank_stopped")
         self.assertRegex(str(caught.exception), r"rank 0: all_reduce failed .*: rank 1 was stopped \(SIGSTOP\)")
 
 

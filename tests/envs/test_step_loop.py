@@ -7,7 +7,7 @@ import numpy as np
 from ddp_ppo.envs.build import make_batch_env
 from ddp_ppo.envs.step_loop import run_steps, step_loop
 from ddp_ppo.protocols import Rows
-from tests.envs.mujoco.test_tasks import TASKS
+from tests.support.mujoco_tasks import TASKS
 
 K = 3
 

@@ -16,7 +16,7 @@ from ddp_ppo.config.settings import Config
 from ddp_ppo.envs.build import describe_env
 from ddp_ppo.evaluation.evaluate import evaluate, evaluation_text, own_seeds, write_csv
 from ddp_ppo.policies.network import NetworkSpec
-from ddp_ppo.runs.checkpoint import CheckpointError
+from ddp_ppo.runs.files import CheckpointError
 from ddp_ppo.runs.model import Model, load_model
 from ddp_ppo.sampling.finite import NonFiniteError
 from tests.support.process import TINY, FolderTestCase, read_csv

@@ -8,34 +8,19 @@ import subprocess
 import tempfile
 import time
 import unittest
-import warnings
 from importlib.util import find_spec
 from pathlib import Path
 from unittest.mock import patch
 
 import numpy as np
-from PIL import Image, ImageSequence
+from PIL import Image
 
-from ddp_ppo.evaluation import drawing, rendering
-from ddp_ppo.evaluation.drawing import Film, Scene
+from ddp_ppo.evaluation import rendering
+from ddp_ppo.evaluation.drawing import Scene
 from ddp_ppo.evaluation.rendering import RenderError, film, has_display, show
-from tests.support.drawing import GREY_OF_A_STEP, HEIGHT, WIDTH
+from tests.support.drawing import cheetah, painted
 
-NUM_STEPS = 30
 XVFB = shutil.which("Xvfb")
-
-
-def painted(how="well", env_id="tests.support.drawing:Painter-v0", num_steps=NUM_STEPS):
-    """A scene in which action and reward of step t are t / 100."""
-    act = np.arange(1, num_steps + 1, dtype=np.float32)[:, None] / 100
-    env_kwargs = {} if how == "well" else {"how": how}
-    return Scene({"env_id": env_id, "env_kwargs": env_kwargs}, 7, act, act[:, 0].astype(np.float64))
-
-
-def cheetah(num_steps):
-    """HalfCheetah that does nothing; its rewards are not known."""
-    act = np.zeros((num_steps, 6), np.float32)
-    return Scene({"env_id": "HalfCheetah-v5", "env_kwargs": {}}, 3, act, np.zeros(num_steps))
 
 
 class RenderingTestCase(unittest.TestCase):
@@ -56,62 +41,12 @@ class RenderingTestCase(unittest.TestCase):
 
 
 class VideoTest(RenderingTestCase):
-    def test_a_gif_shows_every_state_that_its_rate_allows_for_the_true_time(self):
-        made = film(painted(), self.gif)  # 31 states at 50 a second, at most 25 of them shown
-        self.assertEqual(made, Film(self.gif, self.folder / "a.png", "", 16, 25.0, 0.0))
-        with Image.open(self.gif) as video:
-            frames = [
-                (frame.info["duration"], frame.convert("RGB").getpixel((1, 1)))
-                for frame in ImageSequence.Iterator(video)
-            ]
-        self.assertEqual([grey[0] for _, grey in frames], [2 * GREY_OF_A_STEP * number for number in range(16)])
-        self.assertEqual(sum(duration for duration, _ in frames), 16 * 40)
-
-    def test_times_that_are_no_hundredths_of_a_second_add_up_to_the_true_time(self):
-        durations = drawing.frame_durations(67, 67 / 3)
-        self.assertEqual(set(durations), {40, 50})
-        self.assertEqual(sum(durations), 3000)
-
-    def test_the_still_has_two_rows_of_three_states_from_first_to_last(self):
-        made = film(painted(), self.gif, max_fps=50.0)
-        with Image.open(made.still) as still:
-            pixels = np.asarray(still.convert("RGB"))
-        self.assertEqual(pixels.shape, (2 * HEIGHT // 2, 3 * WIDTH // 2, 3))
-        shown = GREY_OF_A_STEP * np.array([[0, 6, 12], [18, 24, 30]])
-        np.testing.assert_array_equal(pixels[:: HEIGHT // 2, :: WIDTH // 2, 0], shown)
-
-    @unittest.skipUnless(find_spec("imageio_ffmpeg"), "imageio-ffmpeg is not installed")
-    def test_an_mp4_shows_every_state(self):
-        import imageio_ffmpeg
-
-        made = film(painted(), self.mp4)
-        self.assertEqual((made.num_pictures, made.fps), (NUM_STEPS + 1, 50.0))
-        with warnings.catch_warnings(), contextlib.closing(imageio_ffmpeg.read_frames(str(self.mp4))) as reader:
-            warnings.simplefilter("ignore", ResourceWarning)  # of imageio-ffmpeg's own pipes
-            about = next(reader)
-            greys = [np.frombuffer(frame, np.uint8).mean() for frame in reader]
-        self.assertEqual((about["size"], about["fps"]), ((WIDTH, HEIGHT), 50.0))
-        self.assertEqual(len(greys), NUM_STEPS + 1)
-        np.testing.assert_allclose(greys, [GREY_OF_A_STEP * step for step in range(NUM_STEPS + 1)], atol=6)
-
     def test_a_video_is_announced_once_its_first_picture_is_there(self):
         for how, expected in (("well", ["started"]), ("raise", ["started"]), ("nothing", [])):
             told = []
             with self.subTest(how), contextlib.suppress(RenderError):
                 film(painted(how), self.gif, tell_started=lambda told=told: told.append("started"))
             self.assertEqual(told, expected)
-
-    def test_an_asked_for_rate_is_not_exceeded(self):
-        made = film(painted(), self.gif, max_fps=20.0)
-        self.assertEqual((made.num_pictures, made.fps), (11, 50 / 3))
-
-    def test_choices_of_a_grid_are_drawn_as_the_actions_that_they_stand_for(self):
-        act = np.tile([0, 1], 5)
-        env = {"env_id": "tests.support.drawing:Painter-v0", "discretize_actions": 2}
-        self.assertEqual(film(Scene(env, 7, act, np.where(act == 0, -1.0, 1.0)), self.gif).drift, 0.0)
-
-    def test_a_task_that_its_seed_does_not_repeat_is_found_out(self):
-        self.assertGreater(film(painted(env_id="tests.support.drawing:Moody-v0"), self.gif).drift, 1.0)
 
 
 class FailureTest(RenderingTestCase):

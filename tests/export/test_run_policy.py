@@ -11,7 +11,7 @@ import numpy as np
 from ddp_ppo.export import run_policy
 from ddp_ppo.export.export import write_numpy
 from ddp_ppo.export.parity import observations
-from tests.export.test_parity import HOPPER_STATE, random_model
+from tests.support.models import HOPPER_STATE, random_model
 
 # one hidden unit over two columns: relu((obs - [1, 2]) * [1, 0.5], held inside +-10), then +1 and -2 times it
 ARRAYS = {
@@ -24,7 +24,11 @@ ARRAYS = {
     "weight1": np.float32([[1, -2]]),
     "bias1": np.float32([0, 0.5]),
 }
-BOUNDS = {"action_low": np.float32([-1, -np.inf]), "action_high": np.float32([3, np.inf])}
+BOUNDS = {
+    "action_kind": np.array("box"),
+    "action_low": np.float32([-1, -np.inf]),
+    "action_high": np.float32([3, np.inf]),
+}
 
 
 class PolicyTest(unittest.TestCase):
@@ -50,7 +54,7 @@ class PolicyTest(unittest.TestCase):
         self.assertEqual(policy([1, 2]).dtype, np.float32)
 
     def test_a_choice_is_the_likeliest_and_starts_where_the_space_does(self):
-        policy = self.policy(action_start=np.array(-1))
+        policy = self.policy(action_kind=np.array("discrete"), action_start=np.array(-1))
         self.assertEqual(policy([2, 4]), -1)
         np.testing.assert_array_equal(policy([[2, 4], [-9, -9]]), [-1, 0])
 

@@ -15,12 +15,12 @@ from ddp_ppo.config.settings import Config, ConfigError
 from ddp_ppo.learners.disco.agent import AgentSpec, acting_parameters
 from ddp_ppo.learners.registry import LEARNERS, learner_kind, register_learner
 from ddp_ppo.protocols import EnvSpec
-from ddp_ppo.runs.checkpoint import CheckpointError
+from ddp_ppo.runs.files import CheckpointError
 from ddp_ppo.runs.model import load_model
 from ddp_ppo.training.plan import plan_text, prepare
 from tests.support.disco_golden import WEIGHTS, needs_weights
 from tests.support.process import ROOT, FolderTestCase, read_csv, succeeded, without_times
-from tests.training.test_trainer import differences, last_checkpoint, load, numbers
+from tests.support.results import differences, last_checkpoint, load, numbers
 
 # 1 actor x 2 environments x 7 steps = 14 samples a round; an episode of Catch has 7 steps.
 CATCH = f"""

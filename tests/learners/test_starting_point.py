@@ -12,7 +12,8 @@ from ddp_ppo.learners.starting_point import fresh_start, warm_start
 from ddp_ppo.maths.seeding import Purpose, stream
 from ddp_ppo.policies.network import NetworkSpec, initial_parameters, to_named
 from ddp_ppo.protocols import EnvSpec
-from ddp_ppo.runs.checkpoint import CheckpointError, save_model
+from ddp_ppo.runs.files import CheckpointError
+from ddp_ppo.runs.model import save_model
 from tests.support.process import TINY, FolderTestCase, read_csv
 
 ENV = EnvSpec("tests.support.fixtures:Count-v0", 3, "box", 2, (-1.0, -1.0), (1.0, 1.0))

@@ -13,7 +13,7 @@ from ddp_ppo.config.setting import settings_of
 from ddp_ppo.config.settings import describe_settings
 from tests.long.report import SKIPPED, Row, newest_run, start, verdict
 from tests.support.process import read_csv
-from tests.training.test_trainer import load
+from tests.support.results import load
 
 # A Box action that is the reward, episodes of 5 steps; 4 rounds of 64 samples, so that no update is too short to show.
 CONFIG = """
@@ -86,28 +86,28 @@ OTHER: dict[str, tuple[str, tuple[str, ...], Callable[[Path], object]]] = {
 }
 # Settings whose effect another test shows.
 ELSEWHERE = {
-    "env_ids": "test_multi_task",
-    "env_backend": "test_mujoco_tasks",
-    "remove_profiler_clock": "test_mujoco_tasks",
-    "device": "test_topology",
-    "learner": "test_learners",
-    "num_gpus": "test_topology",
-    "actors_per_gpu": "test_config",
-    "param_sync_interval": "test_trainer",
-    "sync_mode": "test_trainer",
-    "policy_backend": "test_actor_pool",
-    "update_backend": "test_ppo",
-    "solved_return": "the closing words",
-    "resume": "test_trainer",
-    "init_from": "test_trainer",
-    "init_statistics": "test_warm_start",
-    "actor_timeout_seconds": "test_trainer",
-    "max_actor_restarts": "test_actor_pool",
-    "collective_timeout_seconds": "test_distributed, kill",
-    "learner_threads": "test_ppo_workers",
-    **{name: "test_registry" for name in settings_of(DiscoSettings, "disco")},
-    "conv_channels": "test_learners",
-    "discretize_actions": "test_learners",
+    "env_ids": "envs/test_multi_task",
+    "env_backend": "envs/mujoco/test_tasks",
+    "remove_profiler_clock": "envs/mujoco/test_profiler_clock",
+    "device": "distributed/test_topology",
+    "learner": "learners/test_registry",
+    "num_gpus": "distributed/test_topology",
+    "actors_per_gpu": "config/test_rules",
+    "param_sync_interval": "training/test_trainer",
+    "sync_mode": "training/test_trainer",
+    "policy_backend": "sampling/test_actor_pool",
+    "update_backend": "learners/ppo/test_learner",
+    "solved_return": "report/test_report",
+    "resume": "training/test_trainer",
+    "init_from": "training/test_trainer",
+    "init_statistics": "learners/test_starting_point",
+    "actor_timeout_seconds": "training/test_trainer",
+    "max_actor_restarts": "sampling/test_actor_pool",
+    "collective_timeout_seconds": "distributed/test_group",
+    "learner_threads": "learners/ppo/updates/test_critic_worker",
+    **{name: "learners/test_registry" for name in settings_of(DiscoSettings, "disco")},
+    "conv_channels": "learners/test_registry",
+    "discretize_actions": "learners/test_registry",
 }
 
 

@@ -22,7 +22,7 @@ from typing import NamedTuple
 
 from tests.long.report import SKIPPED, Row, fingerprint, newest_run, start, verdict
 from tests.support.process import Program, files_in, read_csv
-from tests.training.test_trainer import is_learner
+from tests.support.results import is_learner
 
 LENGTH = 16  # steps of each environment in a round
 ROUNDS = 4

@@ -21,12 +21,12 @@ import torch
 
 from ddp_ppo.config.load import load_config
 from ddp_ppo.config.settings import Config
-from ddp_ppo.sampling.rollout import _places
+from ddp_ppo.sampling.shared_memory import _places
 from ddp_ppo.training.plan import prepare
 from tests.long.mujoco_environments import JOINT
 from tests.long.report import FAILED, Row, newest_run, start, verdict
 from tests.support.process import Program, read_csv
-from tests.training.test_trainer import is_learner, load, tensors
+from tests.support.results import is_learner, load, tensors
 
 AT = 38  # step that an environment goes wrong in: the 6th of the second rollout, and no end of an episode
 STEP = 5  # of the rollout, that a corrupted value stands in

@@ -6,7 +6,8 @@ import hashlib
 from pathlib import Path
 from typing import NamedTuple
 
-from ddp_ppo.runs.checkpoint import CheckpointError, find_checkpoint
+from ddp_ppo.runs.checkpoint import find_checkpoint
+from ddp_ppo.runs.files import CheckpointError
 from tests.support.process import Program, read_csv, train_words, without_times
 
 PASSED, FAILED, SKIPPED = "passed", "failed", "skipped"

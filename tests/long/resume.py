@@ -13,7 +13,7 @@ from pathlib import Path
 from ddp_ppo.runs.checkpoint import find_checkpoint
 from tests.long.report import Row, newest_run, start, verdict
 from tests.support.process import files_in, read_csv, without_times
-from tests.training.test_trainer import differences, last_checkpoint
+from tests.support.results import differences, last_checkpoint
 
 NUM_KILLS = 20
 ROUNDS = 12

@@ -10,45 +10,7 @@ import unittest
 from pathlib import Path
 
 from ddp_ppo.processes import siblings
-from tests.support.process import ROOT, Program
-
-# A launcher with three learners of its launch, one of another launch, and one child of a learner. Each line that a
-# learner reads makes it answer; a learner that is stopped does not.
-LAUNCHER = """
-import json, os, signal, subprocess, sys
-LEARNER = '''
-import json, subprocess, sys
-from ddp_ppo.processes import siblings
-actor = subprocess.Popen([sys.executable, "-c", "input()"], stdin=subprocess.PIPE)
-print("ready", flush=True)
-for line in sys.stdin:
-    print(json.dumps(getattr(siblings, line.strip())()), flush=True)
-'''
-def learner(rank, port):
-    environ = {**os.environ, "RANK": str(rank), "WORLD_SIZE": "3", "MASTER_ADDR": "x", "MASTER_PORT": str(port)}
-    started = subprocess.Popen([sys.executable, "-c", LEARNER], env=environ, stdin=-1, stdout=-1, text=True)
-    assert started.stdout.readline() == "ready\\n"
-    return started
-def ask(one, what):
-    one.stdin.write(what + "\\n"); one.stdin.flush()
-    return json.loads(one.stdout.readline())
-learners = [learner(rank, 1) for rank in range(3)]
-other = learner(1, 2)
-pids = [one.pid for one in learners]
-seen = {"pids": pids, "all": ask(learners[0], "learners_here")}
-for one in (learners[1], other):
-    os.kill(one.pid, signal.SIGSTOP)
-    os.waitid(os.P_PID, one.pid, os.WSTOPPED | os.WNOWAIT)
-seen["stopped"] = ask(learners[0], "learners_here")
-seen["ended"] = ask(learners[0], "end_stopped")
-seen["code"] = learners[1].wait(10)
-seen["later"] = ask(learners[2], "learners_here")
-seen["again"] = ask(learners[2], "end_stopped")
-seen["other"] = other.poll()
-print(json.dumps(seen), flush=True)
-for one in (learners[0], learners[2], other):
-    one.kill()
-"""
+from tests.support.process import PROGRAMS, ROOT, Program
 
 
 @unittest.skipUnless(Path("/proc/self/stat").exists(), "needs /proc")
@@ -58,7 +20,7 @@ class LearnersTest(unittest.TestCase):
         with tempfile.TemporaryDirectory(prefix="ddp_ppo_test_") as name:
             folder = Path(name) / "work"
             folder.mkdir()
-            with Program("-c", LAUNCHER, folder=folder) as program:
+            with Program(PROGRAMS / "launcher.py", folder=folder) as program:
                 ended = program.end(60)
         assert ended.code == 0, ended.err
         cls.seen = json.loads(ended.out)

@@ -9,62 +9,17 @@ import unittest
 from pathlib import Path
 
 from ddp_ppo.processes.stop_request import CUT_SECONDS, END_SECONDS, StopRequest
-from tests.support.process import Program
-
-# Waits in cuttable work, or in work that nothing interrupts, and says what became of it.
-HEAD = """
-import select, signal, threading
-from ddp_ppo.processes.stop_request import CutShort, StopRequest
-stop = StopRequest().__enter__()
-
-def wait():
-    select.select([], [], [], 30)
-"""
-CUTTABLE = """
-print("ready", flush=True)
-try:
-    with stop.cuttable():
-        wait()
-except CutShort:
-    print("cut", stop.signal, stop.is_overdue, flush=True)
-try:
-    with stop.cuttable():
-        print("never", flush=True)
-except CutShort:
-    print("not begun", flush=True)
-stop.__exit__()
-print(signal.getsignal(signal.SIGTERM) == signal.SIG_DFL, threading.active_count(), flush=True)
-"""
-STUBBORN = """
-print("ready", flush=True)
-wait()
-print("never", flush=True)
-"""
-# The main thread waits outside of Python, in work that does not count as cuttable.
-DEAF = """
-import ctypes
-signal.pthread_sigmask(signal.SIG_BLOCK, [signal.SIGALRM])
-print("ready", flush=True)
-while True:
-    ctypes.CDLL(None).sleep(30)
-"""
-QUICK = """
-print("ready", flush=True)
-while stop.signal is None:
-    select.select([], [], [], 0.01)
-stop.__exit__()
-print("asked", stop.signal, stop.is_overdue, flush=True)
-"""
+from tests.support.process import PROGRAMS, Program
 
 
 class StopRequestTest(unittest.TestCase):
-    def program(self, script, head=HEAD):
+    def program(self, *words):
         """A running program that has said "ready"."""
         temporary = tempfile.TemporaryDirectory(prefix="ddp_ppo_test_")
         self.addCleanup(temporary.cleanup)
         folder = Path(temporary.name) / "work"
         folder.mkdir()
-        program = Program("-c", head + script, folder=folder)
+        program = Program(PROGRAMS / "stopping.py", *words, folder=folder)
         self.addCleanup(program.__exit__)
         program.wait_until(lambda: "ready" in program.out, "start")
         return program
@@ -80,37 +35,36 @@ class StopRequestTest(unittest.TestCase):
         return ended, time.monotonic() - start
 
     def test_work_that_takes_long_is_cut_short_and_none_begun_afterwards(self):
-        ended, seconds = self.end(self.program(CUTTABLE), signal.SIGTERM)
+        ended, seconds = self.end(self.program("cuttable"), signal.SIGTERM)
         self.assertEqual(ended.out.splitlines(), ["ready", "cut 15 True", "not begun", "True 1"], ended.err)
         self.assertGreaterEqual(seconds, CUT_SECONDS)
         self.assertLess(seconds, END_SECONDS)
 
     def test_what_cannot_be_cut_ends_with_the_process(self):
-        for script in (STUBBORN, DEAF):
-            with self.subTest(script):
-                ended, seconds = self.end(self.program(script), signal.SIGTERM)
+        for how in ("stubborn", "deaf"):
+            with self.subTest(how):
+                ended, seconds = self.end(self.program(how), signal.SIGTERM)
                 self.assertEqual((ended.code, ended.out), (128 + signal.SIGTERM, "ready\n"), ended.err)
                 self.assertGreaterEqual(seconds, END_SECONDS)
                 self.assertLess(seconds, END_SECONDS + 3.0)
 
     def test_a_terminal_that_is_closed_asks_to_stop_unless_that_is_ignored(self):
-        ended, _ = self.end(self.program(QUICK), signal.SIGHUP)
+        ended, _ = self.end(self.program("quick"), signal.SIGHUP)
         self.assertEqual(ended.out.splitlines()[-1], "asked 1 False", ended.err)
-        nohup = "import signal\nsignal.signal(signal.SIGHUP, signal.SIG_IGN)\n"
-        ended, _ = self.end(self.program(QUICK, nohup + HEAD), signal.SIGHUP, signal.SIGTERM)
+        ended, _ = self.end(self.program("quick", "nohup"), signal.SIGHUP, signal.SIGTERM)
         self.assertEqual(ended.out.splitlines()[-1], "asked 15 False", ended.err)
 
     def test_the_same_request_may_come_twice_at_once(self):  # from the terminal and from torchrun
-        ended, _ = self.end(self.program(QUICK), signal.SIGINT)
+        ended, _ = self.end(self.program("quick"), signal.SIGINT)
         self.assertEqual(ended.out.splitlines()[-1], "asked 2 False", ended.err)
-        ended, seconds = self.end(self.program(CUTTABLE), signal.SIGINT, signal.SIGINT)
+        ended, seconds = self.end(self.program("cuttable"), signal.SIGINT, signal.SIGINT)
         self.assertIn("cut 2 True", ended.out)
         self.assertGreaterEqual(seconds, CUT_SECONDS)
 
     def test_a_second_request_ends_the_process_at_once_wherever_it_waits(self):
-        for script in (CUTTABLE, DEAF):
-            with self.subTest(script):
-                ended, seconds = self.end(self.program(script), signal.SIGTERM, signal.SIGALRM, 0, 0, 0, signal.SIGINT)
+        for how in ("cuttable", "deaf"):
+            with self.subTest(how):
+                ended, seconds = self.end(self.program(how), signal.SIGTERM, signal.SIGALRM, 0, 0, 0, signal.SIGINT)
                 self.assertEqual(ended.code, 128 + signal.SIGINT, ended.err)
                 self.assertLess(seconds, CUT_SECONDS)
 

@@ -11,11 +11,11 @@ from ddp_ppo.report.groups import (
     curve,
     differing_settings,
     differing_versions,
+    group_results,
     group_runs,
     held_back,
     partings,
     score_metric,
-    standings,
     training_seconds,
     verdict,
 )
@@ -89,30 +89,30 @@ class ScoreTest(ComparisonTest):
     def test_scores_are_taken_where_the_shortest_run_stands(self):
         runs = [self.made(1.0, 2.0, 3.0, 9.0), self.made(4.0, 5.0, gamma=0.9)]
         self.assertEqual(common_steps(runs, SCORE), 20.0)
-        self.assertEqual([standing.scores for standing in standings(group_runs(runs))], [[2.0], [5.0]])
+        self.assertEqual([result.scores for result in group_results(group_runs(runs))], [[2.0], [5.0]])
 
     def test_training_returns_stand_in_where_a_run_has_no_evaluation(self):
         runs = [self.made(1.0, metrics={TRAINING: [7.0]}), self.made(None, gamma=0.9, metrics={TRAINING: [8.0]})]
         self.assertEqual(score_metric(runs), TRAINING)
-        self.assertEqual([standing.scores for standing in standings(group_runs(runs))], [[7.0], [8.0]])
+        self.assertEqual([result.scores for result in group_results(group_runs(runs))], [[7.0], [8.0]])
 
     def test_the_mean_over_seeds_is_interquartile_with_an_interval(self):
-        (standing,) = standings(group_runs(self.seeds(0.0, 10.0, 20.0, 1000.0)))
-        self.assertEqual(standing.iqm, 15.0)
-        self.assertLess(standing.low, 15.0)
-        self.assertGreater(standing.high, 15.0)
-        (single,) = standings(group_runs([self.made(1.0)]))
+        (result,) = group_results(group_runs(self.seeds(0.0, 10.0, 20.0, 1000.0)))
+        self.assertEqual(result.iqm, 15.0)
+        self.assertLess(result.low, 15.0)
+        self.assertGreater(result.high, 15.0)
+        (single,) = group_results(group_runs([self.made(1.0)]))
         self.assertTrue(math.isnan(single.low))
 
     def test_time_is_that_of_sampling_and_learning(self):
         run = self.made(1.0, 2.0, metrics={"time/record_seconds": [0.25, None], "time/elapsed_seconds": [1.0, 3.0]})
         self.assertEqual(training_seconds(run), [0.75, 2.75])
-        self.assertEqual(standings(group_runs([run]))[0].seconds, 2.75)
+        self.assertEqual(group_results(group_runs([run]))[0].seconds, 2.75)
 
 
 class VerdictTest(ComparisonTest):
     def of(self, first, second):
-        one, other = standings(group_runs([*self.seeds(*first), *self.seeds(*second, gamma=0.9)]))
+        one, other = group_results(group_runs([*self.seeds(*first), *self.seeds(*second, gamma=0.9)]))
         return verdict(one, other)
 
     def test_four_seeds_that_part_completely_are_better_or_worse(self):
@@ -136,7 +136,7 @@ class VerdictTest(ComparisonTest):
     def test_several_groups_share_the_five_percent(self):
         seeds = [self.seeds(*scores, gamma=gamma) for scores, gamma in (((1, 2, 3, 4), 0.9), ((5, 6, 7, 8), 0.8))]
         seeds.append(self.seeds(0, 2, 4, 6, gamma=0.7))
-        first, second, third = standings(group_runs(list(itertools.chain(*seeds))))
+        first, second, third = group_results(group_runs(list(itertools.chain(*seeds))))
         self.assertAlmostEqual(second.chance, 2 * 2 / 70)  # alone 2 of 70
         self.assertGreater(third.chance, second.chance)
         words = verdict(first, second, 2)
@@ -151,7 +151,7 @@ class HeldBackTest(ComparisonTest):
         short = self.made(*range(101))  # 1,010 steps
         long = self.made(*range(0, 1020, 10), rollout_length=50, seed=2)  # 100 a round: 1,000, 1,100 ...
         wide = self.made(*range(0, 1020, 10), rollout_length=51, seed=3)  # 102 a round: 1,020 is 1 % more
-        scores = [standing.scores for standing in standings(group_runs([short, long, wide]))]
+        scores = [result.scores for result in group_results(group_runs([short, long, wide]))]
         self.assertEqual(scores, [[100.0], [90.0], [90.0]])
 
     def test_a_short_run_is_named_with_what_it_costs(self):

@@ -5,24 +5,7 @@ import unittest
 
 from ddp_ppo.maths.distributions import LOG_STD_MIN
 from ddp_ppo.runs.anomalies import Watch
-
-HEALTHY = {
-    "train/approx_kl": 0.01,
-    "train/value_loss": 0.5,
-    "train/explained_variance": 0.6,
-    "train/clip_fraction": 0.15,
-    "train/action_std": 0.6,
-    "rollout/episodes": 4.0,
-    "rollout/episode_return_mean": 100.0,
-    "rollout/episode_length_mean": 200.0,
-    "rollout/terminated_fraction": 0.5,
-    "eval/return_mean": math.nan,
-    "time/steps_per_second": 5000.0,
-    "time/sample_seconds": 0.03,
-    "time/annotate_seconds": 0.001,
-    "time/idle_seconds": 0.002,
-}
-SETTLED = 30  # rounds after which "usual" is known
+from tests.support.runs import HEALTHY, SETTLED
 
 
 def events(rows, watch=None):

@@ -8,20 +8,7 @@ import unittest
 from pathlib import Path
 
 from ddp_ppo.runs.events import EventLog
-from tests.support.process import ROOT
-
-# Says that it is there, waits for the others, and writes 300 events of 3 kB.
-WRITER = """
-import sys
-from pathlib import Path
-from ddp_ppo.runs.events import EventLog
-log = EventLog(Path(sys.argv[1]), int(sys.argv[2]))
-print("ready", flush=True)
-sys.stdin.readline()
-for i in range(300):
-    log.write("test", i, what=sys.argv[2] * 3000)
-log.close()
-"""
+from tests.support.process import PROGRAMS, ROOT
 
 
 class EventLogTest(unittest.TestCase):
@@ -49,9 +36,9 @@ class EventLogTest(unittest.TestCase):
         self.assertEqual([event["round"] for event in self.events()], [0, 1])
 
     def test_lines_of_ranks_that_write_at_once_do_not_mix(self):
-        words = (sys.executable, "-c", WRITER, self.path)
-        pipes = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE, "text": True}
-        writers = [subprocess.Popen([*words, str(rank)], cwd=ROOT, **pipes) for rank in range(3)]
+        words = (sys.executable, PROGRAMS / "event_writer.py", self.path)
+        options = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE, "text": True, "env": {"PYTHONPATH": str(ROOT)}}
+        writers = [subprocess.Popen([*words, str(rank)], **options) for rank in range(3)]
         for writer in writers:
             self.addCleanup(writer.kill)
             self.assertEqual(writer.stdout.readline(), "ready\n")

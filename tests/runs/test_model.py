@@ -1,5 +1,6 @@
-"""Trained policies read from everything that a run leaves behind."""
+"""Model files, safe to load and bit for bit what was saved; policies read from everything that a run leaves behind."""
 
+import os
 import shutil
 import unittest
 
@@ -7,10 +8,16 @@ import numpy as np
 import torch
 
 from ddp_ppo.config.settings import Config
-from ddp_ppo.policies.network import from_named
-from ddp_ppo.runs.checkpoint import CheckpointError, save_model
-from ddp_ppo.runs.model import acting_policy, load_model
+from ddp_ppo.policies.network import NetworkSpec, from_named
+from ddp_ppo.protocols import EnvSpec
+from ddp_ppo.runs.files import CheckpointError
+from ddp_ppo.runs.model import acting_policy, load_model, save_model
+from tests.support.files import OwnFolderTestCase, Payload
+from tests.support.fixtures import random_parameters
 from tests.support.process import TINY, FolderTestCase
+
+ENV = EnvSpec("A-v0", 3, "box", 2, (-1.0, -2.0), (1.0, float("inf")), 0, 200, "gymnasium")
+NETWORK = NetworkSpec.for_env(ENV, (4,), "tanh")
 
 
 class RunTest(FolderTestCase):
@@ -146,6 +153,85 @@ class RunTest(FolderTestCase):
         path = self.folder / "bare.pt"
         save_model(path, model.network, model.env, model.parameters, None, {})
         self.assertIn("does not say how its environment is built", self.refused(path))
+
+
+class FileTest(OwnFolderTestCase):
+    def setUp(self):
+        super().setUp()
+        self.path = self.folder / "model.pt"
+        self.parameters = random_parameters(NETWORK)
+        self.state = {"mean": np.array([0.1, 2.0, -3.0]), "var": np.array([1.0, 0.0, 1e-12]), "count": 7.0}
+
+    def save(self, state):
+        about = {"config": "smoke", "eval_return": 1.5, "env_arguments": {"env_id": "A-v0"}}
+        save_model(self.path, NETWORK, ENV, self.parameters, state, about)
+
+    def test_file_loads_with_torch_s_safe_loader_into_plain_layers(self):  # C17, O-58
+        self.save(self.state)
+        content = torch.load(self.path, weights_only=True)
+        self.assertLessEqual({"actor", "obs_rms_state", "spec"}, content.keys())
+        actor = torch.nn.Sequential(torch.nn.Linear(3, 4), torch.nn.Tanh(), torch.nn.Linear(4, 2))
+        log_std = content["log_std"]
+        actor.load_state_dict(content["actor"])
+        np.testing.assert_array_equal(log_std, self.parameters[NETWORK.log_std_slice])
+        block = NETWORK.trunk("actor")[0].view(self.parameters)
+        np.testing.assert_array_equal(actor[0].weight.detach(), block[:-1].T)
+        np.testing.assert_array_equal(actor[0].bias.detach(), block[-1])
+        np.testing.assert_array_equal(content["obs_rms_state"]["mean"], self.state["mean"])
+
+    def test_spec_holds_plain_values_only(self):  # C17
+        self.save(None)
+        plain = [torch.load(self.path, weights_only=True)["spec"]]
+        for value in plain:
+            if isinstance(value, dict):
+                plain += [*value.keys(), *value.values()]
+            elif isinstance(value, (list, tuple)):
+                plain += value
+            else:
+                self.assertIn(type(value), (str, int, float, bool, type(None)))
+        self.assertGreater(len(plain), 10)
+
+    def test_model_comes_back_bit_for_bit(self):
+        self.save(self.state)
+        model = load_model(self.path)
+        self.assertEqual((model.network, model.env), (NETWORK, ENV))
+        self.assertEqual(model.parameters.tobytes(), self.parameters.tobytes())
+        for name, value in self.state.items():
+            np.testing.assert_array_equal(model.obs_rms_state[name], value)
+        self.assertEqual(model.obs_rms_state["mean"].dtype, np.float64)
+        self.assertEqual(
+            (model.info, model.env_arguments), ({"config": "smoke", "eval_return": 1.5}, {"env_id": "A-v0"})
+        )
+
+    def test_model_without_normaliser_has_none(self):
+        self.save(None)
+        self.assertIsNone(load_model(self.path).obs_rms_state)
+
+    def test_code_in_a_pickle_is_refused_and_not_run(self):  # O-58
+        marker = self.folder / "marker"
+        torch.save({"spec": {"format": 1}, "payload": Payload(marker)}, self.path)
+        with self.assertRaisesRegex(CheckpointError, "more than tensors and plain values is in it"):
+            load_model(self.path)
+        self.assertFalse(marker.exists())
+
+    def test_damaged_or_other_files_are_refused_and_named(self):
+        self.save(self.state)
+        data = self.path.read_bytes()
+        content = torch.load(self.path, weights_only=True)
+        del content["spec"]["env"]
+        torch.save(content, self.folder / "b.pt")
+        (self.folder / "c.pt").write_bytes(data[: len(data) // 2])
+        flipped = bytearray(data)
+        flipped[data.index(self.parameters[NETWORK.log_std_slice].tobytes())] ^= 1
+        (self.folder / "d.pt").write_bytes(flipped)
+        for path in (self.folder / f"{name}.pt" for name in ("b", "c", "d", "absent")):
+            with self.assertRaises(CheckpointError) as caught:
+                load_model(path)
+            self.assertIn(str(path), str(caught.exception))
+
+    def test_file_takes_no_more_room_than_its_numbers(self):
+        self.save(self.state)
+        self.assertLess(os.path.getsize(self.path), 20_000)
 
 
 if __name__ == "__main__":

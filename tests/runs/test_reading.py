@@ -54,7 +54,7 @@ class ReadRunTest(FolderTestCase):
         for name in ("lock", "events.jsonl", "versions.json"):
             (self.place / name).unlink()
         run = read_run(self.place)
-        self.assertEqual((run.events, run.versions, run.replays), ([], {}, []))
+        self.assertEqual((run.events, run.versions, run.evaluated), ([], {}, []))
 
     def test_settings_of_another_release_are_read(self):
         with (self.place / "config.yaml").open("a") as file:
@@ -67,7 +67,7 @@ class ReadRunTest(FolderTestCase):
 
     def test_episodes_of_a_later_evaluation_come_along(self):
         (self.place / "evaluation.csv").write_text("model,return\na,1.5\na,2.5\n")
-        self.assertEqual([row["return"] for row in read_run(self.place).replays], ["1.5", "2.5"])
+        self.assertEqual([row["return"] for row in read_run(self.place).evaluated], ["1.5", "2.5"])
 
     def test_what_is_no_run_is_one_line(self):
         (self.place / "config.yaml").unlink()

@@ -45,9 +45,11 @@ class Browser:
                 words, bufsize=0, stdin=pipe, stdout=pipe, stderr=subprocess.DEVNULL, start_new_session=True
             )
             ending.callback(self._kill)
-            target = self._ask("Target.createTarget", url="about:blank", width=width, height=height)["targetId"]
+            target = self._ask("Target.createTarget", url="about:blank")["targetId"]
             session = self._ask("Target.attachToTarget", targetId=target, flatten=True)["sessionId"]
             self._where = {"sessionId": session}
+            size = {"width": width, "height": height, "deviceScaleFactor": 1, "mobile": False}
+            self._ask("Emulation.setDeviceMetricsOverride", **size)  # a new page takes no size of its own
             self._ending = ending.pop_all()
 
     def __enter__(self) -> Browser:

@@ -1,4 +1,4 @@
-"""Environments that draw, registered with Gymnasium: `tests.support.drawing:Painter-v0`. Torch-free."""
+"""Environments that draw, registered as `tests.support.drawing:Painter-v0`, and scenes in them. Torch-free."""
 
 from __future__ import annotations
 
@@ -10,10 +10,12 @@ import gymnasium
 import numpy as np
 from gymnasium.spaces import Discrete
 
+from ddp_ppo.evaluation.drawing import Scene
 from tests.support.fixtures import Echo
 
 HEIGHT, WIDTH = 8, 12
 GREY_OF_A_STEP = 5
+NUM_STEPS = 30
 
 
 class Painter(Echo):
@@ -75,3 +77,16 @@ gymnasium.register("Painter-v0", entry_point=f"{__name__}:Painter", max_episode_
 gymnasium.register("Dial-v0", entry_point=f"{__name__}:Dial", max_episode_steps=40)
 gymnasium.register("Undrawn-v0", entry_point=f"{__name__}:Undrawn")
 gymnasium.register("Moody-v0", entry_point=f"{__name__}:Moody")
+
+
+def painted(how="well", env_id="tests.support.drawing:Painter-v0", num_steps=NUM_STEPS):
+    """A scene in which action and reward of step t are t / 100."""
+    act = np.arange(1, num_steps + 1, dtype=np.float32)[:, None] / 100
+    env_kwargs = {} if how == "well" else {"how": how}
+    return Scene({"env_id": env_id, "env_kwargs": env_kwargs}, 7, act, act[:, 0].astype(np.float64))
+
+
+def cheetah(num_steps):
+    """HalfCheetah that does nothing; its rewards are not known."""
+    act = np.zeros((num_steps, 6), np.float32)
+    return Scene({"env_id": "HalfCheetah-v5", "env_kwargs": {}}, 3, act, np.zeros(num_steps))

@@ -29,23 +29,13 @@ from ddp_ppo.training.plan import prepare
 
 ROOT = Path(__file__).resolve().parents[2]
 SMOKE = ROOT / "configs" / "smoke.yaml"
+PROGRAMS = ROOT / "tests" / "support" / "programs"
 LIMIT_SECONDS = 60.0
 POLL_SECONDS = 0.01
 TIME_COLUMNS = "time/"
+if signal.getsignal(signal.SIGHUP) is signal.SIG_IGN:  # under nohup: programs would inherit that, but not a handler
+    signal.signal(signal.SIGHUP, lambda number, frame: None)
 TORCHRUN_VARIABLES = ("RANK", "WORLD_SIZE", "LOCAL_RANK", "LOCAL_WORLD_SIZE", "GROUP_RANK", "OMP_NUM_THREADS")
-
-# Runs commands of ddp-ppo in one process, each a list of words; an exit status other than 0 ends it.
-RUNNER = """
-import glob, json, sys
-from ddp_ppo.__main__ import main
-
-if __name__ == "__main__":
-    for words in json.loads(sys.argv[1]):
-        print("$", *words, flush=True)
-        words = [found for word in words for found in (sorted(glob.glob(word)) or [word])]
-        if status := main(words):
-            sys.exit(f"status {status}: {' '.join(words)}")
-"""
 
 # 2 actors x 2 environments x 16 steps = 64 samples a round; CartPole's state can be saved.
 TINY = """
@@ -233,7 +223,7 @@ class FolderTestCase(unittest.TestCase):
     @classmethod
     def run_all(cls, *commands: list[object]) -> Ended:
         """Runs commands of ddp-ppo in one process, one after the other: torch is imported once."""
-        program = Program("-c", RUNNER, json.dumps(commands, default=str), folder=cls.work)
+        program = Program(PROGRAMS / "run_commands.py", json.dumps(commands, default=str), folder=cls.work)
         cls.addClassCleanup(program.__exit__)
         return succeeded(program)
 

@@ -1,9 +1,10 @@
-"""Run folders made by hand, for tests of what reads them."""
+"""Run folders made by hand, for tests of what reads them, and the metrics of a healthy round."""
 
 from __future__ import annotations
 
 import csv
 import json
+import math
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
@@ -13,6 +14,25 @@ from ddp_ppo.learners.ppo.metrics import PPO_METRICS
 from ddp_ppo.runs.metric_table import METRICS, TABLE_FILE, MetricTable, save_table
 
 COLUMNS = ("train/policy_loss", "train/value_loss", "train/approx_kl", "train/gradient_steps", "eval/return_std")
+
+HEALTHY = {
+    "train/approx_kl": 0.01,
+    "train/value_loss": 0.5,
+    "train/explained_variance": 0.6,
+    "train/clip_fraction": 0.15,
+    "train/action_std": 0.6,
+    "rollout/episodes": 4.0,
+    "rollout/episode_return_mean": 100.0,
+    "rollout/episode_length_mean": 200.0,
+    "rollout/terminated_fraction": 0.5,
+    "eval/return_mean": math.nan,
+    "time/steps_per_second": 5000.0,
+    "time/sample_seconds": 0.03,
+    "time/annotate_seconds": 0.001,
+    "time/idle_seconds": 0.002,
+}
+OF_EVERY_LEARNER = {"buffer_size", "train/gradient_steps", "time/transfer_seconds"}  # names of metrics
+SETTLED = 30  # rounds after which "usual" is known
 
 
 def write_run(

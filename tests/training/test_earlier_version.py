@@ -13,7 +13,7 @@ from ddp_ppo.evaluation.evaluate import evaluate, own_seeds
 from ddp_ppo.runs.checkpoint import find_checkpoint
 from ddp_ppo.runs.model import load_model
 from tests.support.process import ROOT, TINY, FolderTestCase, read_csv
-from tests.training.test_trainer import numbers
+from tests.support.results import numbers
 
 BEFORE = ROOT / "tests" / "support" / "before"
 WORDS = ("device=cpu", "learner_threads=1", "total_env_steps=512", "checkpoint_interval=4")

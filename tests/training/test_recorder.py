@@ -30,9 +30,9 @@ from ddp_ppo.training.recorder import FaultRecorder, Recorder
 from ddp_ppo.training.resume import Resumed
 from ddp_ppo.training.sampler import Frozen
 from tests.long.mounts import can_mount
-from tests.runs.test_anomalies import HEALTHY, SETTLED
 from tests.support.process import ROOT, TINY, FolderTestCase, Program, files_in, read_csv
-from tests.training.test_trainer import last_checkpoint, scalars
+from tests.support.results import last_checkpoint, scalars
+from tests.support.runs import HEALTHY, SETTLED
 
 MOUNTS = ROOT / "tests" / "long" / "mounts.py"
 TIMES = ("round", "sample", "train", "sync", "record")

@@ -11,7 +11,7 @@ from ddp_ppo.learners.starting_point import StartingPoint
 from ddp_ppo.maths.moments import empty_rms_state
 from ddp_ppo.policies.network import NetworkSpec
 from ddp_ppo.protocols import EnvSpec
-from ddp_ppo.runs.checkpoint import CheckpointError
+from ddp_ppo.runs.files import CheckpointError
 from ddp_ppo.training.resume import Resumed, RunState, is_finite, restore_learner
 from ddp_ppo.training.sync import Statistics
 from tests.support.fixtures import whole_checkpoint

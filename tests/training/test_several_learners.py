@@ -10,8 +10,8 @@ from ddp_ppo.evaluation.evaluate import evaluate, own_seeds
 from ddp_ppo.learners.starting_point import warm_start
 from ddp_ppo.runs.checkpoint import find_checkpoint
 from ddp_ppo.runs.model import load_model
-from tests.support.process import ROOT, TINY, FolderTestCase, Program, read_csv, succeeded, without_times
-from tests.training.test_trainer import differences, last_checkpoint, numbers
+from tests.support.process import PROGRAMS, TINY, FolderTestCase, Program, read_csv, succeeded, without_times
+from tests.support.results import differences, last_checkpoint, numbers
 
 
 class UnsyncedTest(FolderTestCase):
@@ -30,7 +30,7 @@ class UnsyncedTest(FolderTestCase):
         words = (*cls.WORDS, *cls.SPREAD, "checkpoint_interval=100")
         succeeded(cls.start(cls.yaml, *words, "eval_interval=0", "run_name=whole", nproc=3))
         launcher = ["-m", "torch.distributed.run", "--standalone", "--nproc_per_node=3"]
-        script = [ROOT / "tests" / "support" / "end_after.py", cls.yaml, "5"]
+        script = [PROGRAMS / "end_after.py", cls.yaml, "5"]
         program = Program(*launcher, *script, *words, "eval_interval=5", "run_name=parts", folder=cls.work)
         cls.addClassCleanup(program.__exit__)
         cls.ended = succeeded(program)

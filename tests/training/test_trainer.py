@@ -1,6 +1,5 @@
 """Whole runs of the program, from its command line to its files."""
 
-import itertools
 import json
 import math
 import os
@@ -9,16 +8,14 @@ import shutil
 import signal
 import time
 import unittest
-from pathlib import Path
 
 import torch
-from tensorboard.backend.event_processing.event_accumulator import EventAccumulator
 
 from ddp_ppo.config.load import load_config
 from ddp_ppo.sampling.episodes import evaluation_seeds
 from tests.support.process import (
     FIXTURE,
-    ROOT,
+    PROGRAMS,
     SMOKE,
     TINY,
     FolderTestCase,
@@ -28,53 +25,17 @@ from tests.support.process import (
     succeeded,
     without_times,
 )
-
-CLOCK = {"elapsed_seconds"}
-
-
-def load(path):
-    """What a file holds, read by torch's safe loader."""
-    return torch.load(path, map_location="cpu", weights_only=True)
-
-
-def last_checkpoint(folder):
-    """The content of the newest checkpoint of a run folder."""
-    return load(max((folder / "checkpoints").iterdir()))
-
-
-def differences(first, second, path=""):
-    """Where two contents of files differ in a single bit."""
-    if isinstance(first, torch.Tensor):
-        is_equal = isinstance(second, torch.Tensor) and first.dtype == second.dtype and torch.equal(first, second)
-        return [] if is_equal else [path]
-    if type(first) is not type(second):
-        return [path]
-    if isinstance(first, dict):
-        if first.keys() != second.keys():
-            return [path]
-        return [d for key in first if key not in CLOCK for d in differences(first[key], second[key], f"{path}/{key}")]
-    if isinstance(first, list):
-        pairs = enumerate(itertools.zip_longest(first, second))
-        return [d for i, (a, b) in pairs for d in differences(a, b, f"{path}/{i}")]
-    return [] if first == second or (first != first and second != second) else [path]
-
-
-def parameters_of(model):
-    """All parameters of a model file, in ascending order."""
-    values = [tensor for trunk in ("actor", "critic") for tensor in model[trunk].values()]
-    values += [] if model["log_std"] is None else [model["log_std"]]
-    return torch.cat([tensor.flatten() for tensor in values]).sort().values
-
-
-def scalars(folder):
-    """{tag: [(step, value)]} of all event files in a TensorBoard folder, as TensorBoard itself would show them."""
-    events = EventAccumulator(str(folder), size_guidance={"scalars": 0}).Reload()
-    return {tag: [(event.step, event.value) for event in events.Scalars(tag)] for tag in events.Tags()["scalars"]}
-
-
-def numbers(rows, column):
-    """A column as numbers, None for an empty cell."""
-    return [float(row[column]) if row[column] else None for row in rows]
+from tests.support.results import (
+    differences,
+    events_of,
+    is_learner,
+    last_checkpoint,
+    load,
+    numbers,
+    parameters_of,
+    scalars,
+    tensors,
+)
 
 
 class SmokeTest(FolderTestCase):
@@ -540,11 +501,6 @@ class LongRoundTest(FolderTestCase):
         self.assertLess(time.monotonic() - asked, self.SECONDS)
 
 
-def events_of(run):
-    """The events of a run folder."""
-    return [json.loads(line) for line in (run / "events.jsonl").read_text().splitlines()]
-
-
 class OtherRankTest(FolderTestCase):
     """Two learners, and an environment of rank 1 that observes NaN in the 6th step of the second rollout."""
 
@@ -573,12 +529,6 @@ class OtherRankTest(FolderTestCase):
         (event,) = (event for event in events_of(self.home) if event["event"] == "collective_error")
         self.assertRegex(event["what"], expected)
         self.assertEqual(event["rank"], 0)
-
-
-def is_learner(pid, rank):
-    """Whether a process is the learner of this rank, not one of its actors."""
-    command, environ = (Path(f"/proc/{pid}/{name}").read_bytes().split(b"\0") for name in ("cmdline", "environ"))
-    return str(ROOT / "train.py").encode() in command and f"RANK={rank}".encode() in environ
 
 
 class EpisodesTest(FolderTestCase):
@@ -814,65 +764,11 @@ class FailureTest(FolderTestCase):
                 self.assertTrue(torch.isfinite(tensor).all(), path)
 
 
-def tensors(content):
-    """All tensors of a file's content."""
-    if isinstance(content, torch.Tensor):
-        return [content]
-    items = content.values() if isinstance(content, dict) else content if isinstance(content, list) else []
-    return [tensor for item in items for tensor in tensors(item)]
-
-
-# Two whole runs, one whose third line of a round is too much for the stream it is printed to, and one whose best model
-# cannot be written in its second round and whose first evaluation meets a NaN.
-PROGRAM = """
-import io, os
-
-class Odd(io.StringIO):
-    def write(self, text):
-        if "round 3/" in text:
-            raise RuntimeError("odd")
-        return super().write(text)
-
-class Blocking(io.StringIO):
-    # puts a folder where the best model would be written, from the line of the first round to that of the second
-    def write(self, text):
-        path = f"output/config-blocked/.model_best.pt.{os.getpid()}.tmp"
-        if "round 1/" in text:
-            os.mkdir(path)
-        if "round 2/" in text:
-            os.rmdir(path)
-        return super().write(text)
-
-if __name__ == "__main__":
-    from ddp_ppo.config.settings import Config
-    from ddp_ppo.runs.console import Console
-    from ddp_ppo.training.trainer import train
-    for seed in (1, 2):
-        config = Config(env_id="CartPole-v1", seed=seed, total_env_steps=64, rollout_length=16, envs_per_actor=2,
-                        minibatch_size=64, eval_episodes=2)
-        result = train(config, console=Console.silent())
-        print(result.rounds, result.env_steps, result.folder, result.best_return)
-    try:
-        train(Config(env_id="CartPole-v1", total_env_steps=1024, rollout_length=8, eval_interval=0, run_name="odd"),
-              console=Console(Odd()))
-    except RuntimeError as error:
-        print(error)
-    kwargs = {"how": "nan_reward", "at": 3, "number": 2, "length": 5}  # the first one that is evaluated
-    stream = Blocking()
-    train(Config(env_id="tests.support.fixtures:Misbehaving-v0", env_kwargs=kwargs, total_env_steps=128,
-                 rollout_length=8, envs_per_actor=2, minibatch_size=32, eval_interval=1, run_name="blocked"),
-          console=Console(stream))
-    print(stream.getvalue(), end="")
-"""
-
-
 class FunctionTest(FolderTestCase):
     @classmethod
     def setUpClass(cls):
         super().setUpClass()
-        script = cls.folder / "program.py"
-        script.write_text(PROGRAM)
-        with Program(script, folder=cls.work) as program:
+        with Program(PROGRAMS / "trainings.py", folder=cls.work) as program:
             cls.lines = succeeded(program).out.splitlines()
 
     def run_named(self, name):
@@ -918,8 +814,7 @@ class CallerTest(FolderTestCase):
     @classmethod
     def setUpClass(cls):
         super().setUpClass()
-        script = ROOT / "tests" / "support" / "in_a_thread.py"
-        with Program(script, cls.config("tiny", TINY), folder=cls.work) as program:
+        with Program(PROGRAMS / "in_a_thread.py", cls.config("tiny", TINY), folder=cls.work) as program:
             cls.ended = succeeded(program)
 
     def test_it_may_call_from_any_thread_and_finds_its_process_as_it_was(self):

@@ -1,7 +1,7 @@
 """What Gymnasium's MuJoCo tasks observe and drive, named after the joints, bodies and actuators of their models.
 
 A column's `source` is an expression over the fields of MjData. Fields of bodies (xpos, cinert, cvel, cfrc_ext) describe
-the state before the last physics step, as in `mujoco_physics`.
+the state before the last physics step, as in `physics`.
 Source: the classes in gymnasium.envs.mujoco; layout and frames of MjData as in MuJoCo's documentation (mjdata.h).
 """
 
@@ -18,7 +18,7 @@ from ddp_ppo.envs.mujoco.tasks import TASKS, setup_of
 from ddp_ppo.protocols import Column
 
 
-class _Part(NamedTuple):
+class _Number(NamedTuple):
     """One number of a joint or body; `frame` may name {axis} and {body}."""
 
     name: str
@@ -26,8 +26,8 @@ class _Part(NamedTuple):
     frame: str
 
 
-def _parts(name: str, unit: str, frame: str, axes: Iterable[str] = "xyz") -> list[_Part]:
-    return [_Part(f"{name}_{axis}", unit, frame) for axis in axes]
+def _numbers(name: str, unit: str, frame: str, axes: Iterable[str] = "xyz") -> list[_Number]:
+    return [_Number(f"{name}_{axis}", unit, frame) for axis in axes]
 
 
 _FREE, _BALL, _SLIDE, _HINGE = (
@@ -42,42 +42,42 @@ _FREE, _BALL, _SLIDE, _HINGE = (
 _AXIS = "axis {axis} of {body}"
 _TREE = "world axes, at the centre of mass of its kinematic tree"
 _POSITIONS = {
-    _FREE: _parts("position", "m", "world") + _parts("quaternion", "1", "world", "wxyz"),
-    _BALL: _parts("quaternion", "1", "parent of {body}", "wxyz"),
-    _SLIDE: [_Part("position", "m", _AXIS)],
-    _HINGE: [_Part("angle", "rad", _AXIS)],
+    _FREE: _numbers("position", "m", "world") + _numbers("quaternion", "1", "world", "wxyz"),
+    _BALL: _numbers("quaternion", "1", "parent of {body}", "wxyz"),
+    _SLIDE: [_Number("position", "m", _AXIS)],
+    _HINGE: [_Number("angle", "rad", _AXIS)],
 }
 _VELOCITIES = {
-    _FREE: _parts("velocity", "m/s", "world") + _parts("angular_velocity", "rad/s", "{body}"),
-    _BALL: _parts("angular_velocity", "rad/s", "{body}"),
-    _SLIDE: [_Part("velocity", "m/s", _AXIS)],
-    _HINGE: [_Part("angular_velocity", "rad/s", _AXIS)],
+    _FREE: _numbers("velocity", "m/s", "world") + _numbers("angular_velocity", "rad/s", "{body}"),
+    _BALL: _numbers("angular_velocity", "rad/s", "{body}"),
+    _SLIDE: [_Number("velocity", "m/s", _AXIS)],
+    _HINGE: [_Number("angular_velocity", "rad/s", _AXIS)],
 }
 _FORCES = {
-    _FREE: _parts("force", "N", "world") + _parts("torque", "N m", "{body}"),
-    _BALL: _parts("torque", "N m", "{body}"),
-    _SLIDE: [_Part("force", "N", _AXIS)],
-    _HINGE: [_Part("torque", "N m", _AXIS)],
+    _FREE: _numbers("force", "N", "world") + _numbers("torque", "N m", "{body}"),
+    _BALL: _numbers("torque", "N m", "{body}"),
+    _SLIDE: [_Number("force", "N", _AXIS)],
+    _HINGE: [_Number("torque", "N m", _AXIS)],
 }
 # MuJoCo's spatial vectors have the rotation first (Gymnasium's documentation has it last).
 _BODY_FIELDS = {
     "cinert": [
-        *_parts("inertia", "kg m2", _TREE, ("xx", "yy", "zz", "xy", "xz", "yz")),
-        *_parts("mass_offset", "kg m", _TREE),
-        _Part("mass", "kg", ""),
+        *_numbers("inertia", "kg m2", _TREE, ("xx", "yy", "zz", "xy", "xz", "yz")),
+        *_numbers("mass_offset", "kg m", _TREE),
+        _Number("mass", "kg", ""),
     ],
-    "cvel": _parts("tree_angular_velocity", "rad/s", _TREE) + _parts("tree_velocity", "m/s", _TREE),
-    "cfrc_ext": _parts("external_torque", "N m", _TREE) + _parts("external_force", "N", _TREE),
-    "xpos": _parts("frame_position", "m", "world"),
+    "cvel": _numbers("tree_angular_velocity", "rad/s", _TREE) + _numbers("tree_velocity", "m/s", _TREE),
+    "cfrc_ext": _numbers("external_torque", "N m", _TREE) + _numbers("external_force", "N", _TREE),
+    "xpos": _numbers("frame_position", "m", "world"),
 }
 
 
 def obs_columns(env: Any) -> list[Column]:
-    """The columns of one of the tasks in `mujoco_tasks.TASKS`, an environment without wrappers; empty for others."""
+    """The columns of one of the tasks in `tasks.TASKS`, an environment without wrappers; empty for others."""
     if env.spec.entry_point not in TASKS:
         return []
     _, class_name = env.spec.entry_point.split(":")
-    return _LAYOUTS[class_name](setup_of(env), "_v4:" in env.spec.entry_point)
+    return _LAYOUTS[class_name](setup_of(env))
 
 
 def action_columns(model: Any) -> list[Column]:
@@ -115,22 +115,22 @@ def _frame(model: Any, joint: int, frame: str) -> str:
     return frame.format(axis=axis, body=_body(model, model.jnt_bodyid[joint]))
 
 
-def _joint_field(model: Any, field: str, parts: Mapping[int, Sequence[_Part]], prefix: str = "") -> list[Column]:
+def _joint_field(model: Any, field: str, numbers: Mapping[int, Sequence[_Number]], prefix: str = "") -> list[Column]:
     """One column for each number of a field over coordinates (nq) or degrees of freedom (nv)."""
     columns: list[Column] = []
     for joint in range(model.njnt):
-        for part in parts[int(model.jnt_type[joint])]:
-            name, frame = f"{_joint(model, joint)}.{prefix}{part.name}", _frame(model, joint, part.frame)
-            columns.append(Column(name, part.unit, f"{field}[{len(columns)}]", frame))
+        for number in numbers[int(model.jnt_type[joint])]:
+            name, frame = f"{_joint(model, joint)}.{prefix}{number.name}", _frame(model, joint, number.frame)
+            columns.append(Column(name, number.unit, f"{field}[{len(columns)}]", frame))
     return columns
 
 
 def _body_field(model: Any, field: str, bodies: Iterable[int]) -> list[Column]:
     """One column for each number of a field over bodies."""
     return [
-        Column(f"{_body(model, body)}.{part.name}", part.unit, f"{field}[{body},{index}]", part.frame)
+        Column(f"{_body(model, body)}.{number.name}", number.unit, f"{field}[{body},{index}]", number.frame)
         for body in bodies
-        for index, part in enumerate(_BODY_FIELDS[field])
+        for index, number in enumerate(_BODY_FIELDS[field])
     ]
 
 
@@ -157,7 +157,7 @@ def _of_angle(columns: Iterable[Column], function: str) -> list[Column]:
     ]
 
 
-def _locomotion(setup: Setup, is_v4: bool, *, num_root: int = 1, max_velocity: float | None = None) -> list[Column]:
+def _locomotion(setup: Setup, *, num_root: int = 1, max_velocity: float | None = None) -> list[Column]:
     velocities = _velocities(setup)
     if max_velocity is not None:
         velocities = _limited(velocities, -max_velocity, max_velocity)
@@ -165,51 +165,50 @@ def _locomotion(setup: Setup, is_v4: bool, *, num_root: int = 1, max_velocity: f
     return _positions(setup)[skipped:] + velocities
 
 
-def _ant(setup: Setup, is_v4: bool) -> list[Column]:
+def _ant(setup: Setup) -> list[Column]:
     args = setup.args
-    forces = _body_field(setup.model, "cfrc_ext", range(0 if is_v4 else 1, setup.model.nbody))
-    is_seen = args["use_contact_forces"] and args["include_cfrc_ext_in_observation"]
-    seen = _limited(forces, *args["contact_force_range"]) if is_seen else []
-    return _locomotion(setup, is_v4, num_root=2) + seen
+    forces = _body_field(setup.model, "cfrc_ext", range(1, setup.model.nbody))
+    seen = _limited(forces, *args["contact_force_range"]) if args["include_cfrc_ext_in_observation"] else []
+    return _locomotion(setup, num_root=2) + seen
 
 
-def _humanoid(setup: Setup, is_v4: bool) -> list[Column]:
-    model, bodies = setup.model, range(0 if is_v4 else 1, setup.model.nbody)
+def _humanoid(setup: Setup) -> list[Column]:
+    model, bodies = setup.model, range(1, setup.model.nbody)
     fields = {name: _body_field(model, name, bodies) for name in ("cinert", "cvel")}
-    fields["qfrc_actuator"] = _joint_field(model, "qfrc_actuator", _FORCES, "actuator_")[0 if is_v4 else 6 :]
+    fields["qfrc_actuator"] = _joint_field(model, "qfrc_actuator", _FORCES, "actuator_")[6:]
     fields["cfrc_ext"] = _body_field(model, "cfrc_ext", bodies)
     seen = [columns for name, columns in fields.items() if setup.args[f"include_{name}_in_observation"]]
-    return sum(seen, _locomotion(setup, is_v4, num_root=2))
+    return sum(seen, _locomotion(setup, num_root=2))
 
 
-def _reacher(setup: Setup, is_v4: bool) -> list[Column]:
+def _reacher(setup: Setup) -> list[Column]:
     angles, rest = _positions(setup)[:2], _positions(setup)[2:]
     tip, target = (_body_field(setup.model, "xpos", [setup.body(name)]) for name in ("fingertip", "target"))
     gap = [
         Column(f"fingertip_minus_target.{axis}", "m", f"{a.source} - {b.source}", "world")
-        for axis, a, b in zip("xyz", tip, target, strict=True)
+        for axis, a, b in zip("xy", tip[:2], target[:2], strict=True)
     ]
     turned = _of_angle(angles, "cos") + _of_angle(angles, "sin")
-    return turned + rest + _velocities(setup)[:2] + gap[: 3 if is_v4 else 2]
+    return turned + rest + _velocities(setup)[:2] + gap
 
 
-def _pusher(setup: Setup, is_v4: bool) -> list[Column]:
+def _pusher(setup: Setup) -> list[Column]:
     places = [setup.body(name) for name in ("tips_arm", "object", "goal")]
     return _positions(setup)[:7] + _velocities(setup)[:7] + _body_field(setup.model, "xpos", places)
 
 
-def _pendulum(setup: Setup, is_v4: bool) -> list[Column]:
+def _pendulum(setup: Setup) -> list[Column]:
     return _positions(setup) + _velocities(setup)
 
 
-def _double_pendulum(setup: Setup, is_v4: bool) -> list[Column]:
+def _double_pendulum(setup: Setup) -> list[Column]:
     slide, *angles = _positions(setup)
     forces = _joint_field(setup.model, "qfrc_constraint", _FORCES, "constraint_")
-    limited = _limited(_velocities(setup), -10, 10) + _limited(forces, -10, 10)[: 3 if is_v4 else 1]
+    limited = _limited(_velocities(setup), -10, 10) + _limited(forces, -10, 10)[:1]
     return [slide, *_of_angle(angles, "sin"), *_of_angle(angles, "cos"), *limited]
 
 
-_LAYOUTS: dict[str, Callable[[Setup, bool], list[Column]]] = {
+_LAYOUTS: dict[str, Callable[[Setup], list[Column]]] = {
     "HalfCheetahEnv": _locomotion,
     "SwimmerEnv": partial(_locomotion, num_root=2),
     "HopperEnv": partial(_locomotion, max_velocity=10),

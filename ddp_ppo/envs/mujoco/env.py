@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Callable, Mapping, Sequence
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -21,7 +22,7 @@ from ddp_ppo.protocols import Act, BoolArray, EnvSpec, FloatArray, PlainState, R
 
 
 class MujocoEnv:
-    """`BatchEnv` for the tasks that `mujoco_tasks.covers`."""
+    """`BatchEnv` for the tasks that `tasks.covers`."""
 
     def __init__(
         self,
@@ -33,7 +34,8 @@ class MujocoEnv:
         remove_profiler_clock: bool = True,
     ) -> None:
         """Gymnasium's own class, built once and closed, checks the arguments and loads the model. Raises EnvError."""
-        env, limit = build_env(env_id, env_kwargs or {}, max_episode_steps, remove_profiler_clock)
+        self._build = partial(build_env, env_id, env_kwargs or {}, max_episode_steps, remove_profiler_clock)
+        env, limit = self._build()
         self._task, self._physics = bind_task(env, num_envs)
         obs_size = sum(column.shape[1] for column in self._task.columns)
         assert env.observation_space.shape == (obs_size,)
@@ -45,22 +47,18 @@ class MujocoEnv:
         self._num_steps = 0  # since reset()
         self._started = np.zeros(num_envs, np.int64)  # value of num_steps at which the current episode began
         self._next_limit = self._limit  # no episode can reach its limit before this value of num_steps
+        self._seeds: Sequence[int] = range(num_envs)  # of the last reset()
         self._generators: list[np.random.Generator] = []
         self._terms: dict[str, NDArray[Any]] = {}
         self._x = self._task.seen.get("x", np.zeros(num_envs))  # live
         self._x_before = np.zeros_like(self._x)  # before the next step: the only state besides the physics
-        self._result = Step(
-            obs=np.zeros((num_envs, obs_size), np.float32),
-            reward=np.zeros(num_envs),
-            terminated=np.zeros(num_envs, np.bool_),
-            truncated=np.zeros(num_envs, np.bool_),
-            final_obs=np.zeros((num_envs, obs_size), np.float32),
-        )
+        self._result = Step.allocate(num_envs, obs_size)
         ends = np.cumsum([column.shape[1] for column in self._task.columns])
         self._widths = [slice(end - column.shape[1], end) for column, end in zip(self._task.columns, ends, strict=True)]
 
     def reset(self, seeds: Sequence[int]) -> FloatArray:
         """Starts new episodes, environment i seeded with seeds[i] as Gymnasium seeds; later resets go on from there."""
+        self._seeds = seeds
         self._generators = [np.random.default_rng(int(seed)) for seed in seeds]  # what Gymnasium's seeding makes
         self._num_steps = 0
         self._start_episodes(np.arange(self.num_envs, dtype=np.int32))
@@ -149,6 +147,12 @@ class MujocoEnv:
     def reward_terms(self) -> Mapping[str, NDArray[np.float64]]:
         """The parts of the last step's reward under the names of Gymnasium's infos (`reward_*`)."""
         return {name: np.asarray(term, np.float64) for name, term in self._terms.items()}
+
+    def gymnasium_env(self, index: int) -> Any:
+        """Gymnasium's own class in place of simulation `index`, as it was after the last reset."""
+        env, _ = self._build()
+        env.reset(seed=int(self._seeds[index]))
+        return env
 
     def close(self) -> None:
         """Nothing to do: memory is freed with the object."""

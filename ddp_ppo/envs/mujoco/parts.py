@@ -30,7 +30,7 @@ class Setup:
     dt: float  # seconds of one step of the environment
     init_qpos: Float64Array
     init_qvel: Float64Array
-    args: Mapping[str, Any]  # every argument of the class by name, defaults included, and those that its version fixes
+    args: Mapping[str, Any]  # every argument of the class by name, defaults included
 
     def body(self, name: str | int) -> int:
         """The id of a body."""
@@ -247,8 +247,8 @@ def humanoid_health(setup: Setup, physics: Physics) -> Live:
 # Contact forces
 
 
-def ant_contacts(setup: Setup, physics: Physics, is_whole: bool = False) -> Contacts:
-    """Forces limited to contact_force_range, in the observation as in the cost; `is_whole`: see humanoid_columns."""
+def ant_contacts(setup: Setup, physics: Physics) -> Contacts:
+    """Forces limited to contact_force_range, in the observation as in the cost."""
     forces = limited(physics.field("cfrc_ext"), *setup.args["contact_force_range"])
     price, cost = squared(-setup.args["contact_cost_weight"], np.float64), np.empty(physics.num_envs)
     flat = by_body(forces.array, has_world=True)
@@ -258,7 +258,7 @@ def ant_contacts(setup: Setup, physics: Physics, is_whole: bool = False) -> Cont
         cost[...] = price(flat)
 
     is_seen = setup.args["include_cfrc_ext_in_observation"]
-    return Contacts((by_body(forces.array, has_world=is_whole),) if is_seen else (), Live(cost, refresh))
+    return Contacts((by_body(forces.array, has_world=False),) if is_seen else (), Live(cost, refresh))
 
 
 def humanoid_contacts(setup: Setup, physics: Physics) -> Contacts:
@@ -266,14 +266,12 @@ def humanoid_contacts(setup: Setup, physics: Physics) -> Contacts:
     return Contacts(humanoid_columns(setup, physics), humanoid_cost(setup, physics, "contact_cost"))
 
 
-def humanoid_columns(setup: Setup, physics: Physics, is_whole: bool = False) -> tuple[Float64Array, ...]:
-    """The inertias, velocities and forces that the arguments ask for; `is_whole`: also the world's and the root's."""
+def humanoid_columns(setup: Setup, physics: Physics) -> tuple[Float64Array, ...]:
+    """The inertias, velocities and forces that the arguments ask for, without those of the world and the root."""
     names = ("cinert", "cvel", "qfrc_actuator", "cfrc_ext")
     fields = {name: physics.field(name) for name in names if setup.args[f"include_{name}_in_observation"]}
-    root = 0 if is_whole else 6
     return tuple(
-        field[:, root:] if name == "qfrc_actuator" else by_body(field, has_world=is_whole)
-        for name, field in fields.items()
+        field[:, 6:] if name == "qfrc_actuator" else by_body(field, has_world=False) for name, field in fields.items()
     )
 
 

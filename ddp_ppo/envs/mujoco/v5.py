@@ -8,7 +8,7 @@ Shapes: K environments, A action.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
 from typing import Any, NamedTuple
@@ -57,10 +57,10 @@ Build = Callable[[Setup, Physics], Task]
 
 
 class TaskRow(NamedTuple):
-    """One row of the table: what builds the task, and arguments that this version of it fixes."""
+    """One row of the table of tasks."""
 
     build: Build
-    fixed: Mapping[str, Any]
+    has_contact_forces: bool = False  # whether it reads cfrc_ext, which BatchPhysics does not compute
 
 
 def _free_columns(setup: Setup, physics: Physics, num_root: int) -> tuple[Float64Array, Float64Array]:
@@ -120,7 +120,7 @@ def locomotion(
     )
 
 
-def standup(setup: Setup, physics: Physics, is_whole: bool = False) -> Task:
+def standup(setup: Setup, physics: Physics) -> Task:
     """Height of the torso over the time of one substep, minus the costs of controls and of impacts, plus 1."""
     height, substep = physics.field("qpos")[:, 2], setup.model.opt.timestep
     control_cost = parts.squared(-setup.args["ctrl_cost_weight"], np.float64)
@@ -132,7 +132,7 @@ def standup(setup: Setup, physics: Physics, is_whole: bool = False) -> Task:
         return Score(up + control + impact + 1, terms)
 
     return Task(
-        columns=(*_free_columns(setup, physics, num_root=2), *parts.humanoid_columns(setup, physics, is_whole)),
+        columns=(*_free_columns(setup, physics, num_root=2), *parts.humanoid_columns(setup, physics)),
         draw=parts.uniform_start(setup),
         seen={"height": height, "impact": impact_cost.array, "ctrl": physics.ctrl},
         judge=judge,
@@ -197,7 +197,7 @@ def pendulum(setup: Setup, physics: Physics) -> Task:
     return Task((qpos, qvel), draw, seen={"is_healthy": stands}, judge=judge, refresh=refresh, is_alive=stands)
 
 
-def double_pendulum(setup: Setup, physics: Physics, num_forces: int = 1) -> Task:
+def double_pendulum(setup: Setup, physics: Physics) -> Task:
     """A bonus while the tip is above 1, minus its distance from (0, 2) and the velocities of the joints."""
     qpos, qvel, force = (physics.field(name) for name in ("qpos", "qvel", "qfrc_constraint"))
     tip = physics.field("site_xpos")[:, 0]
@@ -220,7 +220,7 @@ def double_pendulum(setup: Setup, physics: Physics, num_forces: int = 1) -> Task
         reward = survive - (0.01 * x**2 + (y - 2) ** 2) - (0.001 * v1**2 + 0.005 * v2**2)
         return Score(reward, {"reward_survive": survive})
 
-    columns = (qpos[:, :1], sines, cosines, velocities.array, forces.array[:, :num_forces])
+    columns = (qpos[:, :1], sines, cosines, velocities.array, forces.array[:, :1])
     draw = parts.normal_start(setup)
     seen: Seen = {"tip": tip, "qvel": qvel, "is_healthy": is_up}
     return Task(columns, draw, seen=seen, judge=judge, refresh=refresh, is_alive=is_up)
@@ -246,17 +246,16 @@ humanoid = partial(
     contacts=parts.humanoid_contacts,
     has_ctrl_cost=True,
 )
-_FORCES = {"use_contact_forces": True}
 ROWS = {
-    "half_cheetah_v5:HalfCheetahEnv": TaskRow(half_cheetah, {}),
-    "swimmer_v5:SwimmerEnv": TaskRow(swimmer, {}),
-    "hopper_v5:HopperEnv": TaskRow(hopper, {}),
-    "walker2d_v5:Walker2dEnv": TaskRow(walker2d, {}),
-    "ant_v5:AntEnv": TaskRow(ant, _FORCES),
-    "humanoid_v5:HumanoidEnv": TaskRow(humanoid, _FORCES),
-    "humanoidstandup_v5:HumanoidStandupEnv": TaskRow(standup, _FORCES),
-    "reacher_v5:ReacherEnv": TaskRow(reacher, {}),
-    "pusher_v5:PusherEnv": TaskRow(pusher, {}),
-    "inverted_pendulum_v5:InvertedPendulumEnv": TaskRow(pendulum, {}),
-    "inverted_double_pendulum_v5:InvertedDoublePendulumEnv": TaskRow(double_pendulum, {}),
+    "half_cheetah_v5:HalfCheetahEnv": TaskRow(half_cheetah),
+    "swimmer_v5:SwimmerEnv": TaskRow(swimmer),
+    "hopper_v5:HopperEnv": TaskRow(hopper),
+    "walker2d_v5:Walker2dEnv": TaskRow(walker2d),
+    "ant_v5:AntEnv": TaskRow(ant, has_contact_forces=True),
+    "humanoid_v5:HumanoidEnv": TaskRow(humanoid, has_contact_forces=True),
+    "humanoidstandup_v5:HumanoidStandupEnv": TaskRow(standup, has_contact_forces=True),
+    "reacher_v5:ReacherEnv": TaskRow(reacher),
+    "pusher_v5:PusherEnv": TaskRow(pusher),
+    "inverted_pendulum_v5:InvertedPendulumEnv": TaskRow(pendulum),
+    "inverted_double_pendulum_v5:InvertedDoublePendulumEnv": TaskRow(double_pendulum),
 }

@@ -21,7 +21,7 @@ from torch import Tensor
 from torch.nn import functional
 
 from ddp_ppo.learners.disco.batch import NUM_PREDICTIONS, Heads, TakenHeads
-from ddp_ppo.learners.disco.lstm import lstm_step
+from ddp_ppo.learners.disco.meta_network import lstm_step
 from ddp_ppo.learners.disco.values import NUM_BINS
 from ddp_ppo.policies.convolution import convolved
 from ddp_ppo.policies.network import Layer, NetworkSpec

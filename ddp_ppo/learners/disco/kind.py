@@ -24,7 +24,8 @@ from ddp_ppo.maths.seeding import Purpose, stream
 from ddp_ppo.policies.network import NetworkSpec
 from ddp_ppo.protocols import EnvSpec, FloatArray
 from ddp_ppo.runs.agreement import agreed_learner
-from ddp_ppo.runs.checkpoint import CheckpointError, find_checkpoint, is_checkpoint, network_of
+from ddp_ppo.runs.checkpoint import find_checkpoint, is_checkpoint, network_of
+from ddp_ppo.runs.files import CheckpointError
 
 _TRAINED = "agent"
 

@@ -22,7 +22,7 @@ from ddp_ppo.learners.disco.agent import Agent, acting_parameters, run, run_onli
 from ddp_ppo.learners.disco.batch import BothHeads, Trajectories
 from ddp_ppo.learners.disco.meta_network import MetaNetwork
 from ddp_ppo.learners.disco.optimizer import clipped_adam, fresh_optimizer
-from ddp_ppo.learners.disco.replay import Replay
+from ddp_ppo.learners.disco.replay import ReplayBuffer
 from ddp_ppo.learners.interface import Common
 from ddp_ppo.maths.moments import RmsState
 from ddp_ppo.maths.seeding import Purpose, stream
@@ -33,11 +33,11 @@ from ddp_ppo.sampling.finite import NonFiniteError
 from ddp_ppo.sampling.rollout import Field, Rollout
 
 _TARGET_RATE = 0.1  # of the way that target parameters go towards the online ones in an update
-MEASURED = ("loss", *(f"{name}_loss" for name in rule.Losses._fields), "entropy", "value", "td_error", "grad_norm")
+MEASURED = ("loss", *(f"{name}_loss" for name in rule.LossTerms._fields), "entropy", "value", "td_error", "grad_norm")
 
 
 class DiscoLearner:
-    """Everything that lives as long as the agent: parameters, optimizer, the rule's state and the replay."""
+    """Everything that lives as long as the agent: parameters, optimizer, the rule's state and the replay buffer."""
 
     is_drifting = False  # learners average inside the step and are equal after it
 
@@ -55,7 +55,7 @@ class DiscoLearner:
         Args:
             agent: on the device of `meta`.
             average: replaces a tensor by its mean over all learners, in place; called three times an update.
-            rank: among the learners; each samples its replay in an order of its own.
+            rank: among the learners; each samples its replay buffer in an order of its own.
         """
         self.config = config
         self.agent = agent
@@ -63,7 +63,7 @@ class DiscoLearner:
         self.target = Agent(agent.spec, agent.flat.clone(), is_trained=False)
         self.optimizer = fresh_optimizer(agent.flat)
         self.state = rule.birth(meta)
-        self.replay = Replay(config.disco.replay_capacity, meta.device)
+        self.replay = ReplayBuffer(config.disco.replay_capacity, meta.device)
         self.learning_rate = config.learning_rate
         self._meta = meta
         self._average = average
@@ -87,7 +87,7 @@ class DiscoLearner:
     def train_step(
         self, updates: Rollout, *, round_index: int = 0, done: float = 0.0
     ) -> tuple[dict[str, Tensor], dict[str, float]]:
-        """Adds a rollout to the replay, trains on samples of it and clears the rollout.
+        """Adds a rollout to the replay buffer, trains on samples of it and clears the rollout.
 
         Args:
             updates: T consecutive steps that follow those of the rollout before; all observations, replayed ones too,
@@ -96,7 +96,7 @@ class DiscoLearner:
             done: part of the run before this round, in [0, 1), for the learning-rate schedule.
 
         Returns:
-            What is common to all learners, and the round's metrics; NaN where the replay does not hold a batch yet.
+            What is common to all learners, and the round's metrics; NaN until the replay buffer holds a batch.
 
         Raises:
             NonFiniteError: a gradient is not finite; no step was taken with it.
@@ -136,7 +136,7 @@ class DiscoLearner:
         return Trajectories(obs, act, logits, scaled, ended.to(device), mask.to(device))
 
     def _batches(self, fresh: Trajectories, round_index: int) -> list[Trajectories]:
-        """What this round trains on: samples of the replay, or the rollout itself where there is none."""
+        """What this round trains on: samples of the replay buffer, or the rollout itself where there is none."""
         settings = self.config.disco
         if not settings.replay_capacity:
             return [fresh] * settings.updates_per_round

@@ -19,7 +19,6 @@ from torch import Tensor
 from torch.nn import functional
 
 from ddp_ppo.learners.disco.batch import BothHeads, Trajectories
-from ddp_ppo.learners.disco.lstm import lstm_step
 from ddp_ppo.learners.disco.values import Normalized, Values, signed_log
 from ddp_ppo.learners.disco.weights import RNN_PREFIX
 
@@ -157,6 +156,22 @@ class MetaNetwork:
     def advance(self, state: RnnState, rnn_input: Tensor) -> RnnState:
         """One step of the meta-RNN, from an input [16] that is the same on all learners."""
         return RnnState(*lstm_step(_linear(torch.cat([rnn_input, state.hidden]), self._rnn), state.cell))
+
+
+def lstm_step(gates: Tensor, cell: Tensor) -> tuple[Tensor, Tensor]:
+    """One step of an LSTM in Haiku's convention, the agent's as well.
+
+    Args:
+        gates: [..., 4H] before their nonlinearities: input, candidate, forget and output, in this order; 1 is added to
+            the forget gate.
+        cell: [..., H].
+
+    Returns:
+        The new hidden state and cell, [..., H] each.
+    """
+    entry, candidate, forget, output = gates.chunk(4, dim=-1)
+    cell = torch.sigmoid(forget + 1.0) * cell + torch.sigmoid(entry) * torch.tanh(candidate)
+    return torch.sigmoid(output) * torch.tanh(cell), cell
 
 
 class _Embedding:

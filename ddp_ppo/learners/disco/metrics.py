@@ -1,6 +1,6 @@
 """What DiscoRL measures: its rows of the table of metrics, in the order of their charts.
 
-All but the last are means over a round's updates; there are none before the replay holds a batch.
+All but the last are means over a round's updates; there are none before the replay buffer holds a batch.
 """
 
 from __future__ import annotations
@@ -27,6 +27,6 @@ DISCO_METRICS: tuple[Metric, ...] = (
            advice="it grows: the scale of the rewards"),
     Metric(name="train/value", doc="mean action value of the batch"),
     Metric(name="train/replay_size", unit="trajectories",
-           doc="trajectories in a learner's replay; training starts when they make a batch"),
+           doc="trajectories in a learner's replay buffer; training starts when they make a batch"),
 )
 # fmt: on

@@ -13,7 +13,7 @@ from torch import Tensor
 from ddp_ppo.learners.disco.batch import Trajectories
 
 
-class Replay:
+class ReplayBuffer:
     """The last `capacity` trajectories, on the device where they are trained on."""
 
     def __init__(self, capacity: int, device: torch.device) -> None:

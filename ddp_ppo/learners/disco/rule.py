@@ -38,7 +38,7 @@ class RuleState(NamedTuple):
     moments: Moments  # [2]: of adv and of q_td
 
 
-class Losses(NamedTuple):
+class LossTerms(NamedTuple):
     """Terms of the loss of each step [T, B], without costs and mask."""
 
     pi: Tensor
@@ -79,7 +79,7 @@ def make_targets(
     return targets, values, RuleState(meta.advance(state.rnn, rnn_input), moments)
 
 
-def losses(agent: TakenHeads, targets: Targets, *, next_logits: Tensor, q_target: Tensor, ended: Tensor) -> Losses:
+def losses(agent: TakenHeads, targets: Targets, *, next_logits: Tensor, q_target: Tensor, ended: Tensor) -> LossTerms:
     """KL divergences of the agent's predictions from their targets, and the cross-entropy of q.
 
     Args:
@@ -88,7 +88,7 @@ def losses(agent: TakenHeads, targets: Targets, *, next_logits: Tensor, q_target
         q_target: [T, B] in reward units.
         ended: [T, B] bool; there aux_pi has nothing to predict.
     """
-    return Losses(
+    return LossTerms(
         _kl(targets.pi, agent.logits),
         _kl(targets.y, agent.y),
         _kl(targets.z, agent.z),
@@ -97,7 +97,7 @@ def losses(agent: TakenHeads, targets: Targets, *, next_logits: Tensor, q_target
     )
 
 
-def total_loss(terms: Losses, mask: Tensor) -> Tensor:
+def total_loss(terms: LossTerms, mask: Tensor) -> Tensor:
     """The mean over the steps of the mask [T, B] of what is minimised, a scalar."""
     per_step = terms.pi + terms.y + terms.z + terms.aux + Q_COST * terms.q
     return (per_step * mask).sum() / (mask.sum() + 1e-8)

@@ -22,7 +22,7 @@ from ddp_ppo.config.paths import expand_path
 from ddp_ppo.config.settings import ConfigError
 from ddp_ppo.config.yaml_text import RefusedError
 from ddp_ppo.protocols import FloatArray
-from ddp_ppo.runs.checkpoint import write_atomically
+from ddp_ppo.runs.files import write_atomically
 
 FILE_NAME = "disco_103.npz"
 ENVIRON_NAME = "DDP_PPO_DISCO_WEIGHTS"

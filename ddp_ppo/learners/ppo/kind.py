@@ -10,10 +10,11 @@ from ddp_ppo.config.ppo import PPOSettings
 from ddp_ppo.config.settings import Config, ConfigError
 from ddp_ppo.learners.interface import Learner, LearnerJob, LearnerKind, Workplace
 from ddp_ppo.learners.ppo.annotate import annotate_ppo
-from ddp_ppo.learners.ppo.learner import ALONE, NO_TEAM, PPO, Averaging, resolve_update_backend
+from ddp_ppo.learners.ppo.learner import ALONE, PPO, Averaging, resolve_update_backend
 from ddp_ppo.learners.ppo.loss_settings import loss_settings
 from ddp_ppo.learners.ppo.metrics import PPO_METRICS
 from ddp_ppo.learners.ppo.updates.critic_worker import (
+    NO_TEAM,
     CriticWorker,
     Team,
     can_have_worker,

@@ -1,7 +1,7 @@
 """Proximal policy optimisation (Schulman et al. 2017): one round's rollout in, new parameters and metrics out.
 
 A learner never communicates: what must be averaged over learners inside a step it receives as functions. The gradient
-of a mini-batch comes from an `Update`; `ppo_torch.TorchUpdate` is the definition, `ppo_numpy.NumpyUpdate` the fast one.
+of a mini-batch comes from an `Update`; `TorchUpdate` is the definition, `NumpyUpdate` the fast one.
 
 Shapes: T rollout_length, B environments, N = T * B samples, n samples of a mini-batch, D observation size, A action
 size, P parameters.
@@ -23,7 +23,7 @@ from ddp_ppo.learners.adam_state import AdamState
 from ddp_ppo.learners.interface import Common
 from ddp_ppo.learners.ppo.loss import Batch, sample_losses
 from ddp_ppo.learners.ppo.loss_settings import loss_settings
-from ddp_ppo.learners.ppo.updates.critic_worker import Team
+from ddp_ppo.learners.ppo.updates.critic_worker import NO_TEAM, Team
 from ddp_ppo.learners.ppo.updates.cuda_graphs import captured_on
 from ddp_ppo.learners.ppo.updates.numpy_epoch import Trained
 from ddp_ppo.learners.ppo.updates.numpy_update import NumpyUpdate
@@ -53,7 +53,6 @@ def fresh(parameters: NDArray[np.float32]) -> Trained:
 
 
 ALONE = Averaging()
-NO_TEAM = Team()
 
 
 class PPO:

@@ -7,16 +7,11 @@ import mujoco
 import numpy as np
 
 from ddp_ppo.envs.columns import describe_interface
-from tests.envs.mujoco.test_tasks import TASKS, VARIANTS
+from tests.support.mujoco_tasks import TASKS, VARIANTS
 
 
 def described(env_id, **env_kwargs):
     return describe_interface({"env_id": env_id, "env_kwargs": env_kwargs})
-
-
-def made(env_id, **env_kwargs):
-    """Gymnasium's own environment; by its spec, as its id alone warns that v4 is old."""
-    return gymnasium.make(gymnasium.spec(env_id), **env_kwargs)
 
 
 def value_of(source, data):
@@ -28,7 +23,7 @@ def value_of(source, data):
 
 class SourcesTest(unittest.TestCase):
     def assert_sources_are_observed(self, env_id, **env_kwargs):
-        interface, env = described(env_id, **env_kwargs), made(env_id, **env_kwargs)
+        interface, env = described(env_id, **env_kwargs), gymnasium.make(env_id, **env_kwargs)
         env.action_space.seed(1)
         obs, _ = env.reset(seed=1)
         for step in range(60):
@@ -83,7 +78,7 @@ class MeaningTest(unittest.TestCase):
 
     def setUp(self):
         self.columns = {column.name: column for column in described("Ant-v5").obs}
-        self.env = made("Ant-v5").unwrapped
+        self.env = gymnasium.make("Ant-v5").unwrapped
         self.env.reset(seed=0)
         self.model, self.data = self.env.model, self.env.data
 
@@ -111,7 +106,7 @@ class MeaningTest(unittest.TestCase):
 
     def test_an_action_of_one_sets_the_force_that_its_unit_says(self):
         for task in ("Ant-v5", "HalfCheetah-v5", "InvertedPendulum-v5", "Pusher-v5", "Humanoid-v5"):
-            columns, env = described(task).action, made(task).unwrapped
+            columns, env = described(task).action, gymnasium.make(task).unwrapped
             env.reset(seed=0)
             for index, column in enumerate(columns):
                 env.data.ctrl[:] = np.arange(len(columns)) == index

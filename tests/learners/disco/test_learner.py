@@ -15,11 +15,10 @@ from ddp_ppo.learners.disco.agent import AgentSpec, run, run_online
 from ddp_ppo.learners.disco.batch import BothHeads
 from ddp_ppo.learners.disco.learner import MEASURED, DiscoLearner
 from ddp_ppo.learners.disco.values import mean_and_std
-from ddp_ppo.runs.checkpoint import load_plain, save_plain
+from ddp_ppo.runs.files import load_plain, save_plain
 from ddp_ppo.sampling.finite import NonFiniteError
 from ddp_ppo.sampling.rollout import Normalization
 from tests.support.disco_golden import (
-    DATA,
     SMALL_AGENT,
     STATS,
     disco_config,
@@ -35,40 +34,12 @@ from tests.support.disco_golden import (
     random_rollout,
     small_agent,
 )
-from tests.support.process import Program
+from tests.support.ranks import run_two_in
 
 torch.set_num_threads(1)
 
-HANG_SECONDS = 120.0
 CONFIG = disco_config(learning_rate=1e-3, disco={"batch_size": 4, "replay_capacity": 6})
 SPEC = AgentSpec(4, 2, **SMALL_AGENT)
-
-# What two processes run: each trains on its half of the columns and writes what it has at the end.
-TWO_WORKERS = """
-import os, sys
-from pathlib import Path
-import torch
-from ddp_ppo.learners.disco.batch import BothHeads
-from ddp_ppo.learners.disco.learner import DiscoLearner
-from ddp_ppo.distributed.group import LearnerGroup
-from ddp_ppo.distributed.topology import TrainingTopology
-from tests.support.disco_golden import disco_config, golden, golden_batch, published_meta, small_agent
-
-torch.set_num_threads(1)
-rank = int(os.environ["RANK"])
-topology = TrainingTopology(
-    rank=rank, local_rank=rank, num_learners=2, device="cpu", backend="gloo", num_actors=1, envs_per_actor=1
-)
-arrays, steps = golden("update5_A2_ddp2"), []
-with LearnerGroup(topology, timeout_seconds=60) as learners:
-    config = disco_config(learning_rate=float(arrays["lr"]))
-    learner = DiscoLearner(config, small_agent(arrays, 2), meta=published_meta(), average=learners.average, rank=rank)
-    for i in range(5):
-        metrics = learner.update(golden_batch(arrays, i, slice(2 * rank, 2 * rank + 2)))
-        common = {name: tensor.clone() for name, tensor in learner.common().tensors.items()}
-        steps.append({"metrics": metrics, "common": common})
-torch.save(steps, Path(sys.argv[1]) / f"{rank}.pt")
-"""
 
 
 def make_learner(config=CONFIG, *, seed=0, **options):
@@ -190,16 +161,8 @@ class TwoWorkersTest(GoldenTest):  # C32
     @classmethod
     def setUpClass(cls):
         with tempfile.TemporaryDirectory(prefix="ddp_ppo_test_") as name:
-            folder = Path(name)
-            path = folder / "script.py"
-            path.write_text(TWO_WORKERS)
-            words = ["-m", "torch.distributed.run", "--standalone", "--nproc_per_node=2", path, folder]
-            environ = {"OMP_NUM_THREADS": "1", "DDP_PPO_DISCO_DATA": str(DATA)}
-            with Program(*words, folder=folder, environ=environ) as program:
-                ended = program.end(HANG_SECONDS)
-            if ended.code:
-                raise AssertionError(f"exit code {ended.code}\n{ended.out}\n{ended.err}")
-            cls.workers = [torch.load(folder / f"{rank}.pt", weights_only=True) for rank in range(2)]
+            run_two_in(Path(name), "disco_ranks")
+            cls.workers = [torch.load(Path(name, f"{rank}.pt"), weights_only=True) for rank in range(2)]
 
     def test_reference(self):
         arrays = golden("update5_A2_ddp2")

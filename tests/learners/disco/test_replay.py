@@ -5,7 +5,7 @@ import unittest
 import torch
 
 from ddp_ppo.learners.disco.batch import Trajectories
-from ddp_ppo.learners.disco.replay import Replay
+from ddp_ppo.learners.disco.replay import ReplayBuffer
 from tests.support.disco_golden import CPU, random_batch
 
 
@@ -22,7 +22,7 @@ def content(replay):
 
 class ReplayTest(unittest.TestCase):
     def test_oldest_ones_are_replaced(self):
-        replay = Replay(5, CPU)
+        replay = ReplayBuffer(5, CPU)
         sizes = []
         for numbers in ([1, 2], [3, 4], [5, 6], [7, 8]):
             replay.add(numbered(*numbers))
@@ -31,13 +31,13 @@ class ReplayTest(unittest.TestCase):
         self.assertEqual(content(replay), [4, 5, 6, 7, 8])
 
     def test_more_than_it_holds_keeps_the_last_ones(self):
-        replay = Replay(3, CPU)
+        replay = ReplayBuffer(3, CPU)
         replay.add(numbered(0))
         replay.add(numbered(*range(1, 8)))
         self.assertEqual(content(replay), [5, 6, 7])
 
     def test_sample_is_in_the_order_of_the_numbers_and_time_comes_first(self):
-        replay = Replay(4, CPU)
+        replay = ReplayBuffer(4, CPU)
         batch = numbered(10, 11, 12)
         replay.add(batch)
         sample = replay.sample(torch.tensor([2, 0, 0, 1]))
@@ -46,14 +46,14 @@ class ReplayTest(unittest.TestCase):
             torch.testing.assert_close(getattr(sample, name), expected, rtol=0, atol=0)
 
     def test_it_holds_copies(self):
-        replay = Replay(2, CPU)
+        replay = ReplayBuffer(2, CPU)
         batch = numbered(1, 2)
         replay.add(batch)
         batch.reward.zero_()
         self.assertEqual(content(replay), [1, 2])
 
     def test_goes_on_where_it_was(self):
-        replay, other = Replay(5, CPU), Replay(5, CPU)
+        replay, other = ReplayBuffer(5, CPU), ReplayBuffer(5, CPU)
         other.add(numbered(99))
         for numbers in ([1, 2, 3], [4, 5, 6]):
             replay.add(numbered(*numbers))
@@ -62,17 +62,17 @@ class ReplayTest(unittest.TestCase):
         for each in (replay, other):
             each.add(numbered(7, 8))
         self.assertEqual(content(other), content(replay))
-        other.load_state_dict(Replay(5, CPU).state_dict())
+        other.load_state_dict(ReplayBuffer(5, CPU).state_dict())
         self.assertEqual(len(other), 0)
 
     def test_smaller_one_goes_on_with_the_newest(self):
-        replay, other = Replay(5, CPU), Replay(2, CPU)
+        replay, other = ReplayBuffer(5, CPU), ReplayBuffer(2, CPU)
         replay.add(numbered(1, 2, 3, 4))
         other.load_state_dict(replay.state_dict())
         self.assertEqual(content(other), [3, 4])
 
     def test_trajectories_of_another_length_begin_it_anew(self):
-        replay = Replay(5, CPU)
+        replay = ReplayBuffer(5, CPU)
         replay.add(numbered(1, 2))
         longer = random_batch(4, 1, 2)
         replay.add(longer)
@@ -80,7 +80,7 @@ class ReplayTest(unittest.TestCase):
         torch.testing.assert_close(replay.sample(torch.arange(1)).reward, longer.reward)
 
     def test_one_without_capacity_takes_nothing_of_another(self):
-        replay, other = Replay(4, CPU), Replay(0, CPU)
+        replay, other = ReplayBuffer(4, CPU), ReplayBuffer(0, CPU)
         replay.add(numbered(1, 2))
         other.load_state_dict(replay.state_dict())
         self.assertEqual(len(other), 0)

@@ -116,7 +116,7 @@ class LossTest(unittest.TestCase):
         self.assertAlmostEqual(float(self.losses(q_target=12.3).q), math.log(601), 5)
 
     def test_total_is_the_mean_over_the_mask(self):
-        terms = rule.Losses(
+        terms = rule.LossTerms(
             *(torch.tensor([[1.0, 10.0], [3.0, 20.0]]) * factor for factor in (1.0, 2.0, 3.0, 4.0, 5.0))
         )
         mask = torch.tensor([[True, False], [True, False]])

@@ -22,8 +22,8 @@ from contextlib import contextmanager
 from typing import Any, NamedTuple, TypeVar
 
 from ddp_ppo.learners.ppo.loss_settings import LossSettings
-from ddp_ppo.learners.ppo.updates.numpy_epoch import Part, Trained, run_epoch
-from ddp_ppo.learners.ppo.updates.numpy_gradient import Report, Samples
+from ddp_ppo.learners.ppo.updates.numpy_epoch import Trained, TrunkTrainer, run_epoch
+from ddp_ppo.learners.ppo.updates.numpy_gradient import Samples, SampleStats
 from ddp_ppo.policies.network import NetworkSpec
 from ddp_ppo.protocols import Arrays, Shapes
 from ddp_ppo.sampling.finite import NonFiniteError
@@ -53,6 +53,9 @@ class Team(NamedTuple):
     replace: Callable[[], None] = lambda: None  # starts a lost worker anew and makes it enter `serve`
 
 
+NO_TEAM = Team()
+
+
 def can_have_worker(num_actors: int, num_threads: int) -> bool:
     """Whether the critic's part goes to another process."""
     return platform.machine() in ("x86_64", "AMD64") and num_actors >= 1 and num_threads >= 2
@@ -72,7 +75,7 @@ def shared_shapes(network: NetworkSpec, num_samples: int) -> Shapes:
     samples: Shapes = {
         "obs": ("float32", (num_samples, network.obs_size + 1)),
         "act": (head.act_dtype, (num_samples, *head.act_shape)),
-        **{name: ("float32", (num_samples,)) for name in (*Samples._fields[2:], *Report._fields)},
+        **{name: ("float32", (num_samples,)) for name in (*Samples._fields[2:], *SampleStats._fields)},
     }
     return {
         **{f"update_{name}": shape for name, shape in samples.items()},
@@ -88,11 +91,11 @@ def trained_of(arrays: Arrays) -> Trained:
     return Trained(*(arrays[f"trained_{name}"] for name in ("parameters", "exp_avg", "exp_avg_sq", "step")))
 
 
-def samples_of(arrays: Arrays) -> tuple[Samples, Report]:
+def samples_of(arrays: Arrays) -> tuple[Samples, SampleStats]:
     """The samples of an epoch and what is reported of them."""
     return (
         Samples(*(arrays[f"update_{name}"] for name in Samples._fields)),
-        Report(*(arrays[f"update_{name}"] for name in Report._fields)),
+        SampleStats(*(arrays[f"update_{name}"] for name in SampleStats._fields)),
     )
 
 
@@ -180,8 +183,8 @@ class CriticWorker:
     """The worker's side, in an actor's process."""
 
     def __init__(self, arrays: Arrays, network: NetworkSpec, settings: LossSettings) -> None:
-        self._part = Part(network, settings, trained_of(arrays), ("critic",))
-        self._samples, self._report = samples_of(arrays)
+        self._trainer = TrunkTrainer(network, settings, trained_of(arrays), ("critic",))
+        self._samples, self._stats = samples_of(arrays)
         self._control: Any = arrays["update_control"].data
         self._rate: Any = arrays["update_rate"].data
         self._seen: Any = arrays["update_seen"][_WORKER].data
@@ -200,9 +203,9 @@ class CriticWorker:
                 return
             try:
                 run_epoch(
-                    self._part,
+                    self._trainer,
                     self._samples,
-                    self._report,
+                    self._stats,
                     minibatch_size=self._control[_MINIBATCH_SIZE],
                     learning_rate=self._rate[0],
                     first_step=float(self._control[_FIRST_STEP]),

@@ -20,8 +20,8 @@ from ddp_ppo.learners.ppo.updates.numpy_gradient import (
     Epoch,
     Memory,
     Minibatch,
-    Report,
     Samples,
+    SampleStats,
     TrunkGradient,
 )
 from ddp_ppo.policies.network import TRUNKS, NetworkSpec, Trunk
@@ -39,7 +39,7 @@ class Trained:
     step: NDArray[np.float32]  # 0-d
 
 
-class Part:
+class TrunkTrainer:
     """The gradient and Adam (Kingma and Ba 2015) of the given trunks, on copies of what is trained.
 
     An epoch begins with `load` and ends with `store`. The copies are this process's own: no other looks at their cache
@@ -76,14 +76,14 @@ class Part:
         for shared, own in self._copies:
             shared[:] = own
 
-    def minibatches(self, samples: Samples, report: Report, minibatch_size: int) -> Iterator[Minibatch]:
+    def minibatches(self, samples: Samples, stats: SampleStats, minibatch_size: int) -> Iterator[Minibatch]:
         """Cuts the samples of an epoch; the cuts are kept for the next one in the same memory."""
         if self._epoch is None or not self._epoch.is_of(samples, minibatch_size):
-            self._epoch = Epoch(samples, report, minibatch_size, self._settings.clip_range)
+            self._epoch = Epoch(samples, stats, minibatch_size, self._settings.clip_range)
         return self._epoch.begin()
 
     def differentiate(self, minibatch: Minibatch) -> None:
-        """Writes this part's gradient of the mini-batch to `gradient`."""
+        """Writes these trunks' gradient of the mini-batch to `gradient`."""
         for trunk in self._trunks:
             trunk.compute(minibatch)
 
@@ -114,9 +114,9 @@ class Part:
 
 
 def run_epoch(
-    part: Part,
+    trainer: TrunkTrainer,
     samples: Samples,
-    report: Report,
+    stats: SampleStats,
     *,
     minibatch_size: int,
     learning_rate: float,
@@ -128,8 +128,8 @@ def run_epoch(
 
     Args:
         first_step: number of Adam's first step, from 1.
-        exchange: turns this part's squared norm into that of the whole gradient.
-        average: averages `part.gradient` over learners, in place.
+        exchange: turns this trainer's squared norm into that of the whole gradient.
+        average: averages `trainer.gradient` over learners, in place.
 
     Returns:
         the norms before clipping.
@@ -138,14 +138,14 @@ def run_epoch(
         NonFiniteError: a norm is not finite; what is trained stays as it was before the epoch.
     """
     norms: list[float] = []
-    part.load()
-    for minibatch in part.minibatches(samples, report, minibatch_size):
-        part.differentiate(minibatch)
+    trainer.load()
+    for minibatch in trainer.minibatches(samples, stats, minibatch_size):
+        trainer.differentiate(minibatch)
         average()
-        norm = math.sqrt(exchange(part.squared_norm()))
+        norm = math.sqrt(exchange(trainer.squared_norm()))
         if not math.isfinite(norm):
             raise NonFiniteError(f"the norm of the gradient is {norm}; no step was taken with it")
-        part.adam(norm, first_step + len(norms), learning_rate)
+        trainer.adam(norm, first_step + len(norms), learning_rate)
         norms.append(norm)
-    part.store()
+    trainer.store()
     return norms

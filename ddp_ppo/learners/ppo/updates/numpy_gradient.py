@@ -1,6 +1,6 @@
 """The gradient of the PPO loss for MLP policies, derived by hand and written in NumPy with preallocated memory.
 
-`ppo_torch.ppo_loss` under autograd is the definition; this computes the same numbers more than ten times faster for
+`loss.ppo_loss` under autograd is the definition; this computes the same numbers more than ten times faster for
 mini-batches of 64, where torch spends its time on calls, not on arithmetic. Torch-free, so that an idle actor can
 compute the critic's part.
 
@@ -40,7 +40,7 @@ class Samples(NamedTuple):
     value: FloatArray  # [N] when sampled
 
 
-class Report(NamedTuple):
+class SampleStats(NamedTuple):
     """What is reported of each sample, written while its gradient is computed."""
 
     log_ratio: FloatArray  # [N] log of new over old probability, at most LOG_RATIO_MAX
@@ -49,7 +49,7 @@ class Report(NamedTuple):
 
 
 class Minibatch(NamedTuple):
-    """The rows of one mini-batch: views of samples, report and what an epoch knows of each sample beforehand."""
+    """The rows of one mini-batch: views of samples, stats and what an epoch knows of each sample beforehand."""
 
     obs: FloatArray
     act: NDArray[Any]
@@ -67,14 +67,14 @@ class Minibatch(NamedTuple):
 class Epoch:
     """The samples of an epoch cut into mini-batches of one size, the last one with the rest; views made once."""
 
-    def __init__(self, samples: Samples, report: Report, minibatch_size: int, clip_range: float) -> None:
+    def __init__(self, samples: Samples, stats: SampleStats, minibatch_size: int, clip_range: float) -> None:
         self._adv, self._minibatch_size, self._clip_range = samples.adv, minibatch_size, clip_range
         num_samples = len(samples.adv)
         starts = range(0, num_samples, minibatch_size)
         sizes = [min(minibatch_size, num_samples - start) for start in starts]
         self._factor = np.repeat([np.float32(-1.0 / size) for size in sizes], sizes)
         self._ahead = [np.empty(num_samples, np.float32) for _ in range(3)]
-        columns = [array for name, array in samples._asdict().items() if name != "adv"] + [*report, *self._ahead]
+        columns = [array for name, array in samples._asdict().items() if name != "adv"] + [*stats, *self._ahead]
         self.minibatches = [
             Minibatch(*(array[start : start + size] for array in columns))
             for start, size in zip(starts, sizes, strict=True)

@@ -1,6 +1,6 @@
-"""PPO's gradient steps in NumPy: the hand-derived gradient of `ppo_gradient`, then Adam, alone or with a worker.
+"""PPO's gradient steps in NumPy: the hand-derived gradient of `numpy_gradient`, then Adam, alone or with a worker.
 
-`ppo_torch.TorchUpdate` is the definition; parameters agree within 1e-6 after 50 mini-batches. The policy's own flat
+`torch_update.TorchUpdate` is the definition; parameters agree within 1e-6 after 50 mini-batches. The policy's own flat
 vector and Adam state are trained through NumPy views of them.
 
 Shapes: N samples of a round, P parameters.
@@ -20,15 +20,14 @@ from torch import Tensor
 from ddp_ppo.learners.adam_state import AdamState
 from ddp_ppo.learners.ppo.loss import Batch
 from ddp_ppo.learners.ppo.loss_settings import LossSettings
-from ddp_ppo.learners.ppo.updates.critic_worker import CriticTeam, Team, samples_of, shared_shapes
-from ddp_ppo.learners.ppo.updates.numpy_epoch import Part, Trained, run_epoch
-from ddp_ppo.learners.ppo.updates.numpy_gradient import Report, Samples
+from ddp_ppo.learners.ppo.updates.critic_worker import NO_TEAM, CriticTeam, Team, samples_of, shared_shapes
+from ddp_ppo.learners.ppo.updates.numpy_epoch import Trained, TrunkTrainer, run_epoch
+from ddp_ppo.learners.ppo.updates.numpy_gradient import Samples, SampleStats
 from ddp_ppo.learners.ppo.updates.update import EpochStats
 from ddp_ppo.maths.distributions import LOG_RATIO_MAX
 from ddp_ppo.policies.torch_policy import ActorCritic
 
 Result = TypeVar("Result")
-ALONE = Team()
 _TRIAL_INTERVAL = 50  # rounds between two looks at the slower way
 
 
@@ -41,7 +40,7 @@ class NumpyUpdate:
         optimizer: AdamState,
         settings: LossSettings,
         average_gradient: Callable[[Tensor], None],
-        team: Team = ALONE,
+        team: Team = NO_TEAM,
     ) -> None:
         """With a worker, policy and optimizer state lie in the arrays that the team shares."""
         self._network = policy.network
@@ -51,21 +50,21 @@ class NumpyUpdate:
         )
         self._crew = CriticTeam(team) if team.has_worker else None
         self._arrays = team.arrays
-        self._both = Part(policy.network, settings, self._trained)
-        self._actor = Part(policy.network, settings, self._trained, ("actor",))
+        self._both = TrunkTrainer(policy.network, settings, self._trained)
+        self._actor = TrunkTrainer(policy.network, settings, self._trained, ("actor",))
         gradient = torch.from_numpy(self._both.gradient)
         self._average = lambda: average_gradient(gradient)
-        self._trial = _Trial()
+        self._choice = _WorkerChoice()
         self._team: CriticTeam | None = None  # in this round
         self._samples: Samples
 
     def run(self, work: Callable[[], Result]) -> Result:
         """Does the epochs of a round, with the worker where there is one and where that is quicker."""
-        self._team = self._crew if self._trial.is_with_worker() else None
+        self._team = self._crew if self._choice.is_with_worker() else None
         start, first_step = time.perf_counter(), float(self._trained.step)
         result = work() if self._team is None else self._team.run(work)
         num_steps = float(self._trained.step) - first_step
-        self._trial.took((time.perf_counter() - start) / max(1.0, num_steps), self._team is not None)
+        self._choice.took((time.perf_counter() - start) / max(1.0, num_steps), self._team is not None)
         return result
 
     def load(self, batch: Batch) -> None:
@@ -77,13 +76,13 @@ class NumpyUpdate:
 
     def epoch(self, order: NDArray[np.int64], minibatch_size: int, learning_rate: float) -> EpochStats:
         """One pass over all samples in this order [N]; they are gathered once, and reported on once at the end."""
-        samples, report = self._gather(order)
+        samples, stats = self._gather(order)
         if self._team is not None:
             self._team.start_epoch(minibatch_size, learning_rate)
         norms = run_epoch(
             self._both if self._team is None else self._actor,
             samples,
-            report,
+            stats,
             minibatch_size=minibatch_size,
             learning_rate=learning_rate,
             first_step=float(self._trained.step) + 1.0,
@@ -93,19 +92,19 @@ class NumpyUpdate:
         if self._team is not None:
             self._team.finish_epoch()
         self._trained.step[...] += len(norms)
-        return epoch_stats(samples.adv, report, self._settings.clip_range, float(np.mean(norms)))
+        return epoch_stats(samples.adv, stats, self._settings.clip_range, float(np.mean(norms)))
 
-    def _gather(self, order: NDArray[np.int64]) -> tuple[Samples, Report]:
+    def _gather(self, order: NDArray[np.int64]) -> tuple[Samples, SampleStats]:
         if self._team is None and len(self._arrays.get("update_adv", ())) != len(order):
             shapes = shared_shapes(self._network, len(order))
             self._arrays = {name: np.zeros(shape, dtype) for name, (dtype, shape) in shapes.items()}
-        samples, report = samples_of(self._arrays)
+        samples, stats = samples_of(self._arrays)
         for source, target in zip(self._samples, samples, strict=True):
             np.take(source, order, axis=0, out=target)
-        return samples, report
+        return samples, stats
 
 
-class _Trial:
+class _WorkerChoice:
     """Chooses between training alone and with the worker by what a gradient step took last with either.
 
     Both give the same bits. With a core for each process the worker halves the time; where other programs take the
@@ -127,15 +126,15 @@ class _Trial:
         self._seconds[is_with_worker] = seconds
 
 
-def epoch_stats(adv: NDArray[np.float32], report: Report, clip_range: float, grad_norm: float) -> EpochStats:
+def epoch_stats(adv: NDArray[np.float32], stats: SampleStats, clip_range: float, grad_norm: float) -> EpochStats:
     """What an epoch reports, as means over its samples."""
-    log_ratio = np.maximum(report.log_ratio, -LOG_RATIO_MAX)
+    log_ratio = np.maximum(stats.log_ratio, -LOG_RATIO_MAX)
     ratio = np.exp(log_ratio)
     surrogate = np.maximum(-adv * ratio, -adv * ratio.clip(1.0 - clip_range, 1.0 + clip_range))
     return EpochStats(
         float(surrogate.mean()),
-        float(report.error.mean()),
-        float(report.entropy.mean()),
+        float(stats.error.mean()),
+        float(stats.entropy.mean()),
         float((ratio - 1.0 - log_ratio).mean()),
         float((np.abs(ratio - 1.0) > clip_range).mean()),
         grad_norm,

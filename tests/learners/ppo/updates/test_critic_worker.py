@@ -11,7 +11,7 @@ import torch
 from ddp_ppo.config.load import load_config
 from ddp_ppo.training.plan import plan_text, prepare
 from tests.support.process import FIXTURE, FolderTestCase, read_csv, succeeded, without_times
-from tests.training.test_trainer import differences, last_checkpoint
+from tests.support.results import differences, last_checkpoint
 
 # 2 actors x 2 environments x 128 steps: one mini-batch of 512 samples.
 ROUND = FIXTURE.replace("tests.support.fixtures:Count", "tests.long.environments:Slow").replace(

@@ -3,15 +3,13 @@
 import unittest
 
 import numpy as np
-import torch
 
-from ddp_ppo.learners.disco.annotate import annotate_disco
 from ddp_ppo.learners.ppo.annotate import annotate_ppo
 from ddp_ppo.learners.ppo.learner import PPO
 from ddp_ppo.policies.network import NetworkSpec
 from ddp_ppo.policies.numpy_policy import NumpyPolicy
 from ddp_ppo.protocols import EnvSpec
-from ddp_ppo.sampling.rollout import Discounting, rollout_shapes, scale_reward
+from ddp_ppo.sampling.rollout import Discounting, rollout_shapes
 from tests.support.fixtures import linear_critic
 
 NAN = float("nan")
@@ -73,23 +71,6 @@ class AnnotateTest(unittest.TestCase):
         np.testing.assert_array_equal(columns["act"], [1, 1, 1])
         np.testing.assert_array_equal(columns["terminated"], [True, False, False])
         np.testing.assert_array_equal(columns["truncated"], [False, False, True])
-
-
-class AnnotateDiscoTest(unittest.TestCase):
-    def test_logits_are_those_of_the_policy_while_acting(self):
-        network = NetworkSpec(1, "categorical", 2, (), "relu")
-        policy = NumpyPolicy(network, EnvSpec("A", 1, "discrete", 2), 1, 2)
-        policy.outputs[:] = [[[0.5, -1.0]], [[2.0, 3.0]]]
-        columns = {"logits": np.zeros((2, 1, 2), np.float32)}
-        annotate_disco(policy, columns, Discounting(0.9, 0.8, 1.0, np.inf))
-        np.testing.assert_array_equal(columns["logits"], policy.outputs)
-
-
-class ScaleRewardTest(unittest.TestCase):
-    def test_arrays_and_tensors_are_scaled_then_clipped(self):
-        for rewards in (np.array([1.0, -30.0, 30.0]), torch.tensor([1.0, -30.0, 30.0])):
-            self.assertEqual(scale_reward(rewards, 0.5, 10.0).tolist(), [0.5, -10.0, 10.0])
-            self.assertEqual(scale_reward(rewards, 1.0, float("inf")).tolist(), [1.0, -30.0, 30.0])
 
 
 if __name__ == "__main__":

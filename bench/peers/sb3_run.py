@@ -1,4 +1,9 @@
+#!/usr/bin/env python3
 """stable-baselines3's PPO on a run's task, budget, settings and seed, left as a run folder that `compare` reads.
+
+    python bench/peers/sb3_run.py output/half_cheetah-a
+
+`ddp-ppo compare ... --against sb3` runs this and reads the folders. A run that was trained before is not trained again.
 
 Observations and rewards are normalised as in the run (VecNormalize), environments step in turn in one process
 (DummyVecEnv), torch has one thread: what is quickest for small networks. Evaluations are the run's own, with the same
@@ -9,9 +14,11 @@ Shapes: K environments, D observation size, A action size.
 
 from __future__ import annotations
 
+import argparse
 import csv
 import json
 import math
+import sys
 import time
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
@@ -20,12 +27,14 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+sys.path.insert(0, str(Path(__file__).resolve().parents[2]))
 from ddp_ppo.config.load import load_config
 from ddp_ppo.config.settings import Config, ConfigError
 from ddp_ppo.envs.build import make_batch_env
-from ddp_ppo.errors import blamed
+from ddp_ppo.errors import EnvError, blamed
+from ddp_ppo.processes.lifetime import die_with_parent
 from ddp_ppo.protocols import BoolArray, FloatArray
-from ddp_ppo.report.groups import SB3, group_runs
+from ddp_ppo.report.groups import SB3
 from ddp_ppo.runs.metric_table import TABLE_FILE, save_table
 from ddp_ppo.runs.reading import Given, Run, Settings, read_run, read_settings
 from ddp_ppo.runs.versions import save_versions
@@ -51,48 +60,50 @@ _SAME_ONLY: Mapping[str, tuple[Any, ...]] = {  # what has a counterpart there
 }
 
 
-def add_sb3(runs: Sequence[Run], ignored: Sequence[str], say: Callable[[str], None]) -> list[Run]:
-    """The runs, and one of stable-baselines3 for each seed of the first group that is not its own.
+def main(words: Sequence[str] | None = None) -> int:
+    """Trains once for each run folder of the command line and returns the exit status."""
+    parser = argparse.ArgumentParser(description="Train stable-baselines3's PPO as runs were trained.")
+    parser.add_argument("folders", nargs="+", metavar="RUN", help="run folder")
+    parser.add_argument("--json", type=Path, metavar="FILE", help="write the list of folders it leaves to this file")
+    options = parser.parse_args(words)
+    try:
+        folders = [str(train_sb3(read_run(folder))) for folder in options.folders]
+    except (ConfigError, EnvError) as error:
+        print(f"ddp-ppo: {error}", file=sys.stderr)
+        return 2
+    except KeyboardInterrupt:
+        return 130
+    if options.json:
+        options.json.write_text(json.dumps(folders))
+    return 0
 
-    Raises:
-        ConfigError, EnvError: as `train_sb3`; or all runs are its own.
-    """
-    ours = [run for run in runs if run.setting("learner") != SB3]
-    if not ours:
-        raise ConfigError(f"--against sb3: these are all {_PACKAGE}'s own runs; name one of ours too")
-    together = list(runs)
-    for run in group_runs(ours, ignored)[0].runs:
-        theirs = train_sb3(run, run.setting("seed"), say)
-        if not any(theirs.path.samefile(other.path) for other in together):
-            together.append(theirs)
-    return together
 
-
-def train_sb3(run: Run, seed: int, say: Callable[[str], None]) -> Run:
-    """Trains with this seed, or takes the folder of an earlier call with the same settings.
+def train_sb3(run: Run) -> Path:
+    """Trains with the run's seed, or takes the folder of an earlier call with the same settings; returns the folder.
 
     Raises:
         ConfigError: the package is not installed, or a setting has no counterpart in it.
         EnvError: the task cannot be built by Gymnasium.
     """
-    settings = _settings(run, seed)
+    seed = run.setting("seed")
+    settings = _settings(run)
     folder, is_done = _place(run.path.parent / f"{run.name}-{SB3}-seed{seed}", settings)
     if is_done:
-        say(f"taken: {folder}, trained before with the same settings")
-        return read_run(folder)
-    config = load_config(run.path / "config.yaml", [f"seed={seed}"])
+        print(f"taken: {folder}, trained before with the same settings", flush=True)
+        return folder
+    config = load_config(run.path / "config.yaml")
     for key, allowed in _SAME_ONLY.items():
         if (value := config.values()[key]) not in allowed:
             raise ConfigError(f"--against sb3: {key}: {value} has no counterpart in {_PACKAGE}")
-    say(f"training {_PACKAGE}, seed {seed}, {config.total_env_steps:,} environment steps ...")
+    print(f"training {_PACKAGE}, seed {seed}, {config.total_env_steps:,} environment steps ...", flush=True)
     rows = _train(config, num_learners=round(run.transitions_per_round / config.samples_per_round))
     _write(folder, run, settings, rows)
-    say(f"trained in {rows[-1]['time/elapsed_seconds']:.1f} s, evaluations included: {folder}")
-    return read_run(folder)
+    print(f"trained in {rows[-1]['time/elapsed_seconds']:.1f} s, evaluations included: {folder}", flush=True)
+    return folder
 
 
-def _settings(run: Run, seed: int) -> Settings:
-    changed = {"learner": SB3, "seed": seed, "run_name": f"{SB3}-seed{seed}", "metrics_path": None}
+def _settings(run: Run) -> Settings:
+    changed = {"learner": SB3, "run_name": f"{SB3}-seed{run.setting('seed')}", "metrics_path": None}
     changed |= {"resume": None, "init_from": None}
     return {**run.settings, **{key: Given(json.dumps(value), f"--against {SB3}") for key, value in changed.items()}}
 
@@ -155,7 +166,7 @@ def _model(config: Config, num_learners: int) -> tuple[Any, Any]:
         from stable_baselines3.common.logger import Logger
         from stable_baselines3.common.vec_env import DummyVecEnv, VecNormalize
     except ImportError:
-        message = f"--against sb3: {_PACKAGE} is not installed; pip install 'ddp-ppo[compare]'"
+        message = f"--against sb3: {_PACKAGE} is not installed; pip install -c constraints.txt -e '.[compare]'"
         raise ConfigError(message) from None
     import torch
 
@@ -271,3 +282,8 @@ def _write(folder: Path, run: Run, settings: Settings, rows: Sequence[Mapping[st
     (folder / "lock").write_text(f"\n{run.name}-{SB3}\n")
     lines = (f"{key}: {given.value}  # {given.origin}\n" for key, given in settings.items())
     (folder / "config.yaml").write_text("".join(lines))
+
+
+if __name__ == "__main__":
+    die_with_parent()
+    sys.exit(main())

@@ -1,0 +1,1 @@
+"""Programs that tests run in their own processes, as `python tests/support/programs/NAME.py`."""
