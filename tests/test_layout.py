@@ -58,7 +58,6 @@ LONGER_FILES = {
 UNTESTED = {
     "cli.commands",
     "learners.disco.kind",
-    "learners.interface",
     "learners.ppo.kind",
 }
 

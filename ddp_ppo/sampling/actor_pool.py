@@ -1,6 +1,6 @@
 """The learner's side of its actors: starts them, sends commands, gathers answers, and replaces lost ones.
 
-An actor that is killed, exits or hangs is started anew where it stood before its last command, which it then repeats:
+An actor that is killed, exits or hangs is started again where it stood before its last command, which it then repeats:
 with the same streams it does the same. An exception in an environment would only happen again, so it ends the run.
 Every wait has a limit: an actor hangs if it neither answers nor steps its environments for so long. Torch-free.
 """
@@ -165,7 +165,7 @@ class ActorPool:
         return True
 
     def replace_assistant(self) -> None:
-        """Starts a lost assistant anew and has it help again; errors as `sample`."""
+        """Starts a lost assistant again and has it help again; errors as `sample`."""
         self._replace(self._members[0], self._epitaph(self._members[0]))
         self._listen(self._members[:1], left=1)
 
@@ -221,7 +221,7 @@ class ActorPool:
         raise lost
 
     def _replace(self, member: ActorProcess, what: str) -> None:
-        """Starts a lost actor anew; `_listen` then has it do again what it has not answered.
+        """Starts a lost actor again; `_listen` then has it do again what it has not answered.
 
         Raises:
             ActorError: it was lost before it stood where it had stood before, or too many have been lost.
