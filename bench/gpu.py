@@ -163,7 +163,7 @@ def rounds() -> Results:
 def train(learner: PPO, rollout: Rollout) -> None:
     """One round; its data stays as it is."""
     rollout.fill()
-    learner.train_step(rollout, round_index=0, done=0.0)
+    learner.train_step(rollout)
 
 
 def trainings() -> Results:

@@ -214,7 +214,7 @@ def gloo(found: Mapping[str, Any]) -> Network:
 
 
 def message_sizes(found: Mapping[str, Any]) -> Messages:
-    """Bytes that learners add up: float32 parameters, two moments and a step; a row of float64 (`sync.exchange`)."""
+    """Bytes that learners add up: float32 parameters, two moments and a step; a row of float64 (`message.Message`)."""
     sizes, num_metrics = found["network"], found["learner_side"][0]["num_metrics"]
     row = 1 + 4 + 7 + (1 + 2 * sizes["obs_size"]) + (1 + 2) + num_metrics + 1
     return Messages(4 * (3 * sizes["num_parameters"] + 1), 8 * row)

@@ -166,6 +166,39 @@ class Policy(Protocol):
         episodes (0 elsewhere)."""
 
 
+@dataclass(frozen=True, kw_only=True)
+class ActorReport:
+    """What an actor tells its learner of one rollout; all that crosses the pipe but for commands and errors.
+
+    Attributes:
+        actor_id: index among the actors of all learners.
+        episodes: how many episodes ended in this rollout.
+        episode_returns, episode_return_sum: the raw return of each of them, and their sum.
+        episode_len_sum: the sum of their lengths, in steps.
+        episode_terminations: how many of them the task itself ended.
+        obs_rms_moments: moments of this rollout's raw observations alone; None without normalisation.
+        return_rms_moments: moments of its running discounted returns alone; None without reward scaling.
+        reward_terms: the mean of each part of the reward that the environments name.
+        overlap: bodies that overlap at the first reset, in words; empty if none do, and in every later rollout.
+        sample_seconds, annotate_seconds: what stepping the environments and what completing the rollout took.
+        state: where the environments stand now.
+    """
+
+    actor_id: int
+    episodes: int
+    episode_returns: list[float]
+    episode_return_sum: float
+    episode_len_sum: int
+    episode_terminations: int
+    obs_rms_moments: RmsState | None
+    return_rms_moments: RmsState | None
+    reward_terms: Mapping[str, float]
+    overlap: str
+    sample_seconds: float
+    annotate_seconds: float
+    state: PlainState
+
+
 class BatchEnv(Protocol):
     """K independent environments stepped as arrays, each reset in the same step in which its episode ends.
 

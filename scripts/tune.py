@@ -9,9 +9,11 @@ file in `--out`: run the script several times for parallel trials, or again to c
 from __future__ import annotations
 
 import argparse
-import csv
+import math
 import os
 import statistics
+from collections.abc import Mapping
+from functools import partial
 from pathlib import Path
 
 os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")  # before NumPy: each process computes on one core
@@ -37,26 +39,12 @@ def suggest(trial: optuna.trial.BaseTrial) -> list[str]:
     return [f"{key}={value}" for key, value in values.items()]
 
 
-class Judge(Console):
-    """A silent console that sees each round, and stops a trial with poor evaluations."""
-
-    def __init__(self, trial: optuna.Trial, metrics: Path, first_step: int) -> None:
-        super().__init__()
-        self._trial, self._metrics, self._first_step = trial, metrics, first_step
-
-    def say(self, text: str) -> None:
-        """Says nothing: many trials would talk at once."""
-
-    def progress(self, text: str, *, keep: bool) -> None:
-        """Reports an evaluation to Optuna; `keep` marks the rounds that have one, and their row is already written."""
-        if not keep:
-            return
-        with open(self._metrics, newline="") as file:
-            *_, row = csv.DictReader(file)
-        if row["eval/return_mean"]:  # empty if the run is being stopped
-            self._trial.report(float(row["eval/return_mean"]), self._first_step + int(row["env_steps"]))
-        if self._trial.should_prune():
-            raise optuna.TrialPruned
+def is_worth_it(row: Mapping[str, float], trial: optuna.Trial, first_step: int) -> bool:
+    """Reports an evaluation to Optuna; False ends the run of a trial with poor evaluations."""
+    if math.isnan(row["eval/return_mean"]):  # there was none in this round
+        return True
+    trial.report(row["eval/return_mean"], first_step + int(row["env_steps"]))
+    return not trial.should_prune()
 
 
 def objective(trial: optuna.Trial, options: argparse.Namespace) -> float:
@@ -67,10 +55,12 @@ def objective(trial: optuna.Trial, options: argparse.Namespace) -> float:
         folder = Path(config.output_dir) / f"{config.name}-{config.run_name}"
         if folder.exists():
             raise FileExistsError(f"{folder} belongs to another study; choose another --out")
-        judge = Judge(trial, folder / "metrics.csv", (seed - 1) * config.total_env_steps)
-        result = train(config, console=judge)
+        on_round = partial(is_worth_it, trial=trial, first_step=(seed - 1) * config.total_env_steps)
+        result = train(config, console=Console.silent(), on_round=on_round)
         if result.stop_signal is not None:
             raise KeyboardInterrupt
+        if trial.should_prune():
+            raise optuna.TrialPruned
         returns.append(result.eval_return)
     return statistics.mean(returns)
 

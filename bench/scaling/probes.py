@@ -76,7 +76,7 @@ def actor_step(envs_per_actor: int) -> dict[str, float]:
     seconds: dict[str, list[float]] = {"loop": [], "physics": [], "inference": []}
     for i in range(_NUM_ROLLOUTS):
         state = actor.save()["env"]
-        seconds["loop"].append(actor.sample(i)["sample_seconds"])
+        seconds["loop"].append(actor.sample(i).sample_seconds)
         rows, act = list(block.arrays["obs"][:-1]), block.arrays["act"].copy()
         controls = list(act.clip(plan.env.action_low, plan.env.action_high))
         physics.restore(state["physics"])
@@ -103,31 +103,33 @@ def learner_side(num_actors: int) -> dict[str, float]:
     from ddp_ppo.distributed.group import LearnerGroup
     from ddp_ppo.learners.ppo.learner import PPO, fresh
     from ddp_ppo.maths.moments import empty_rms_state
+    from ddp_ppo.runs.metric_table import METRICS
     from ddp_ppo.sampling.actor_pool import ActorPool
     from ddp_ppo.sampling.rollout import Rollout
     from ddp_ppo.training.sampler import actor_jobs
-    from ddp_ppo.training.sync import Statistics, exchange
+    from ddp_ppo.training.sync import Statistics, Sync
 
     plan = prepared(f"num_actors={num_actors}", "rollout_length=16", "learner_threads=1", "num_epochs=1")
     block = shared_block(plan)
     learner = PPO(plan.config, plan.network, fresh(block.arrays["parameters"].copy()), device=device("cpu"))
     with ActorPool(actor_jobs(plan, block), timeout_seconds=120.0) as pool:
         pool.wait_ready()
-        stats = pool.sample(0)
+        reports = pool.sample(0)
         start = time.process_time()
         for i in range(_NUM_ROUNDS):
-            stats = pool.sample(i + 1)
+            reports = pool.sample(i + 1)
         handshake = (time.process_time() - start) / _NUM_ROUNDS
         memory = statistics.median(own_bytes(child.pid) for child in active_children())
-        answer = pickle.dumps(("done", {**stats[0], "state": pool.states[0]}))
+        answer = pickle.dumps(("done", reports[0]))
     rollout = Rollout(block.arrays)
     rollout.fill()
-    _, metrics = learner.train_step(rollout, round_index=0, done=0.0)
+    _, metrics = learner.train_step(rollout)
     history = Statistics(empty_rms_state(plan.network.obs_size), empty_rms_state(1))
     learners = LearnerGroup(plan.topology, timeout_seconds=60.0)
+    table = (*METRICS, *plan.kind.metrics)
+    sync = Sync(learners, learner, table, interval=1, num_rounds=_NUM_ROUNDS)
     merge = seconds_of(
-        lambda: exchange(learners, learner, history, stats=stats, metrics=metrics, stop_signal=None, is_synced=False),
-        _NUM_ROUNDS,
+        lambda: sync.after_round(1, history, reports=reports, metrics=metrics, stop_signal=None), _NUM_ROUNDS
     )
     return {
         "num_actors": num_actors,

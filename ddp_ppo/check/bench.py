@@ -6,7 +6,6 @@ the length of the rollouts. Each is a real training of a few rounds in a tempora
 
 from __future__ import annotations
 
-import csv
 import os
 import statistics
 import tempfile
@@ -73,12 +72,9 @@ def measure(config: Config, candidate: Candidate, environ: Mapping[str, str], fo
         resume=None,
         run_name=f"{candidate.num_actors}x{candidate.envs_per_actor}",
     )
-    result = train(trial, environ=environ, console=Console.silent())
-    assert result.folder is not None
-    with open(result.folder / "metrics.csv", newline="") as file:
-        rows = list(csv.DictReader(file))[_WARM_UP_ROUNDS:-1]
+    metrics = train(trial, environ=environ, console=Console.silent()).metrics
     medians = [
-        statistics.median(float(row[name]) for row in rows)
+        statistics.median(metrics[name].tolist()[_WARM_UP_ROUNDS:-1])
         for name in (STEPS_PER_SECOND, seconds_of("sample"), seconds_of("train"))
     ]
     return replace(candidate, steps_per_second=medians[0], sample_seconds=medians[1], train_seconds=medians[2])

@@ -7,7 +7,6 @@ Shapes: T steps, K environments, P parameters.
 
 from __future__ import annotations
 
-import csv
 import math
 from collections.abc import Mapping
 from dataclasses import replace
@@ -31,9 +30,10 @@ from ddp_ppo.check.trial import (
 from ddp_ppo.config.settings import Config
 from ddp_ppo.distributed.group import CollectiveError
 from ddp_ppo.export import export
-from ddp_ppo.learners.registry import LEARNERS
+from ddp_ppo.learners.registry import learner_kind
 from ddp_ppo.maths.seeding import seed_global_generators
 from ddp_ppo.protocols import FloatArray
+from ddp_ppo.runs.agreement import agreed_learner
 from ddp_ppo.runs.checkpoint import find_checkpoint, save_checkpoint
 from ddp_ppo.runs.console import Console
 from ddp_ppo.runs.metric_table import GRADIENT_STEPS, METRICS, MetricTable, seconds_of
@@ -59,7 +59,7 @@ def _one_learner(config: Config) -> Config:
 
 def _num_rounds(config: Config) -> int:
     """So many that two of them train."""
-    return 1 + LEARNERS[config.learner].first_round(config, config.envs_per_learner)
+    return 1 + learner_kind(config.learner).first_round(config, config.envs_per_learner)
 
 
 def _trained(trial: Trial) -> Config:
@@ -85,12 +85,12 @@ def check_training(trial: Trial, report: Report) -> None:
     """Two rounds that train and an evaluation, with one learner and its actors, as a run would take them."""
     config = _trained(trial)
     try:
-        result = train(config, environ=trial.environ, console=Console.silent())
+        result = train(config, environ=trial.environ, console=Console.silent(), on_round=trial.rows.append)
     except (ActorError, CollectiveError, ConsistencyError, NonFiniteError) as error:
         raise StageError(str(error).splitlines()[0]) from error
     if result.stop_signal is not None:
         raise KeyboardInterrupt
-    rows = _metrics(trial)
+    rows = trial.rows
     report.figures["rounds"] = f"{len(rows)} of {config.transitions_per_round(1):,} transitions"
     learner_rows = trial.plan.kind.metrics
     report.faults += [fault for row in rows for fault in row_faults(row, learner_rows)]
@@ -99,7 +99,7 @@ def check_training(trial: Trial, report: Report) -> None:
         if one.question == "health" and any(map(math.isfinite, values)):
             report.figures[one.name] = " -> ".join(f"{value:.4g}" for value in values)
     _, content, _ = find_checkpoint(_run_folder(trial))
-    trained = content["ranks"][0]["learner"][trial.plan.kind.trained]
+    trained = agreed_learner(content)[trial.plan.kind.trained]
     start = prepare(config, environ=trial.environ).starting_point().parameters
     change = float(np.abs(trained - start).max())
     report.figures["largest change of a parameter"] = f"{change:.3g}"
@@ -108,12 +108,6 @@ def check_training(trial: Trial, report: Report) -> None:
     if change < _SMALLEST_CHANGE:
         report.faults.append("no parameter has changed to speak of: look at learning_rate and at the reward")
     report.figures["evaluation"] = f"one episode: return {result.eval_return:.4g}"
-
-
-def _metrics(trial: Trial) -> list[dict[str, float]]:
-    """The rows of metrics.csv; NaN for an empty cell."""
-    with open(_run_folder(trial) / "metrics.csv", newline="") as file:
-        return [{name: float(cell or "nan") for name, cell in row.items()} for row in csv.DictReader(file)]
 
 
 def row_faults(row: Mapping[str, float], learner_rows: MetricTable) -> list[str]:
@@ -133,10 +127,10 @@ def check_checkpoint(trial: Trial, report: Report) -> None:
     folder = _run_folder(trial)
     path, content, _ = find_checkpoint(folder)
     parameters = load_model(folder, "current").parameters
-    saved = content["ranks"][0]["learner"]["parameters"]
+    saved = agreed_learner(content)["parameters"]
     report.figures["file"] = f"{path.name}, {path.stat().st_size / 1024:.0f} KiB"
     report.figures["after"] = f"{content['round']} rounds, {content['env_steps']:,} environment steps"
-    num_rounds = len(_metrics(trial))
+    num_rounds = len(trial.rows)
     if content["round"] != num_rounds:
         report.faults.append(f"the checkpoint is of round {content['round']}, the run had {num_rounds}")
     if not np.array_equal(saved, parameters):
@@ -209,7 +203,7 @@ def check_export(trial: Trial, report: Report) -> None:
 
 def check_throughput(trial: Trial, report: Report) -> None:
     """Steps per second of a few more rounds, or the second round's where they are slow; what the run takes here."""
-    config, last = trial.plan.config, _metrics(trial)[-1]
+    config, last = trial.plan.config, trial.rows[-1]
     sample, update = last[seconds_of("sample")], last[seconds_of("train")]
     own_seconds = last[seconds_of("round")] - last[seconds_of("record")]  # without the evaluation
     speed = config.transitions_per_round(1) / own_seconds

@@ -54,11 +54,12 @@ class Report:
 
 @dataclass(frozen=True)
 class Trial:
-    """What is checked, and a temporary folder for what it writes."""
+    """What is checked, a temporary folder for what it writes, and the metrics of the rounds that were trained."""
 
     plan: Plan
     environ: Mapping[str, str]
     folder: Path
+    rows: list[Mapping[str, float]] = field(default_factory=list)
 
     @property
     def env(self) -> EnvSpec:

@@ -194,7 +194,8 @@ def run_training(options: argparse.Namespace) -> int:
     if result.folder is None:
         return 128 + result.stop_signal if result.stop_signal else 0
     Console().say(_closing_words(result, config))
-    _write_json(options, {**vars(result), "folder": str(result.folder)})
+    figures = {name: value for name, value in vars(result).items() if name != "metrics"}
+    _write_json(options, {**figures, "folder": str(result.folder)})
     return 128 + result.stop_signal if result.stop_signal else 0
 
 

@@ -123,6 +123,10 @@ class LearnerGroup:
         """Mean of one number over all learners."""
         return float(self.exchange(np.array([value])).mean())
 
+    def is_any(self, value: bool) -> bool:
+        """Whether a statement is true of any learner."""
+        return bool(self.exchange(np.array([float(value)])).any())
+
     def exchange(self, row: NDArray[np.float64]) -> NDArray[np.float64]:
         """Every learner's row [n] as [num_learners, n], by one sum over rows that are zero but for one's own."""
         rows = np.zeros((self.num_learners, len(row)))
@@ -199,16 +203,18 @@ class LearnerGroup:
         return CollectiveError(f"rank {self.rank}: {what} ({limit}): {who}: {_first_line(error)}")
 
     def _missing(self) -> list[str]:
-        """What is known of the ranks that have not come to this call, or left it: the gone before the late."""
+        """What is known of the ranks that keep this one waiting: who has left, who has died, or else who is late."""
         if not self._read(f"calls/{self.rank}"):
             return []  # the store is gone too
         others = [rank for rank in range(self.num_learners) if rank != self.rank]
-        absent = [rank for rank in others if int(self._read(f"calls/{rank}") or 0) < self._num_calls]
-        here = learners_here() if os.environ.get("LOCAL_WORLD_SIZE") == os.environ.get("WORLD_SIZE") else {}
-        reasons = {rank: self._read(f"left/{rank}") for rank in absent or others}
-        gone = [f"rank {rank} has left: {why}" for rank, why in reasons.items() if why]
-        gone += [f"rank {rank} is gone" for rank, why in reasons.items() if not why and here and rank not in here]
-        return gone or [f"rank {rank} has not come" for rank in absent]
+        late = [rank for rank in others if int(self._read(f"calls/{rank}") or 0) < self._num_calls]
+        suspects = late or others  # who has come to this call may have left in the middle of it
+        left = {rank: why for rank in suspects if (why := self._read(f"left/{rank}"))}
+        dead = _dead([rank for rank in suspects if rank not in left])
+        gone = [f"rank {rank} has left: {why}" for rank, why in left.items()] + [
+            f"rank {rank} is gone" for rank in dead
+        ]
+        return gone or [f"rank {rank} has not come" for rank in late]
 
     def _read(self, key: str) -> str:
         """A key of the store; empty where it is not there, or the store is gone."""
@@ -216,6 +222,13 @@ class LearnerGroup:
             if self._store.check([key]):
                 return str(self._store.get(key), "utf-8")
         return ""
+
+
+def _dead(ranks: Sequence[int]) -> list[int]:
+    """Those of these ranks whose process has ended; none can be named where learners run on other nodes too."""
+    is_one_node = os.environ.get("LOCAL_WORLD_SIZE") == os.environ.get("WORLD_SIZE")
+    alive = learners_here() if is_one_node else {}
+    return [rank for rank in ranks if rank not in alive] if alive else []
 
 
 def remember_folder(environ: Mapping[str, str], folder: Path) -> None:

@@ -25,15 +25,40 @@ class CutShort(BaseException):
 
 
 class StopRequest:
-    """Listens for TERM, INT and HUP from its creation until `restore`; a second signal ends the process at once.
+    """Listens for TERM, INT and HUP while it is entered as a context; a second signal ends the process at once.
 
-    HUP that is ignored, as nohup has it, stays ignored.
+    HUP that is ignored, as nohup has it, stays ignored. Python handles signals in its main thread alone: in another one
+    nothing is listened for, and nothing ever asks the run to stop.
+
+    Attributes:
+        signal: what the run was asked to stop with; None as long as it was not.
+        is_overdue: the round has to be cut short.
     """
 
     def __init__(self) -> None:
-        self.signal: int | None = None  # what the run was asked to stop with
-        self.is_overdue = False  # the round has to be cut short
+        self.signal: int | None = None
+        self.is_overdue = False
         self._is_cuttable = False
+        self._thread: threading.Thread | None = None
+
+    def __enter__(self) -> StopRequest:
+        if threading.current_thread() is threading.main_thread():
+            self._start()
+        return self
+
+    def __exit__(self, *error: object) -> None:
+        """Gives the signals back to whoever had them."""
+        if self._thread is None:
+            return
+        signal.set_wakeup_fd(self._previous_wakeup)
+        os.close(self._writer)  # which ends the thread
+        self._thread.join()
+        os.close(self._reader)
+        for number, handler in self._previous.items():
+            # None: it was not set by Python, which cannot set it again either.
+            signal.signal(number, signal.SIG_DFL if handler is None else handler)
+
+    def _start(self) -> None:
         self._reader, self._writer = os.pipe()
         os.set_blocking(self._writer, False)
         self._previous_wakeup = signal.set_wakeup_fd(self._writer, warn_on_full_buffer=False)
@@ -59,15 +84,6 @@ class StopRequest:
             yield
         finally:
             self._is_cuttable = False
-
-    def restore(self) -> None:
-        """Gives the signals back to whoever had them."""
-        signal.set_wakeup_fd(self._previous_wakeup)
-        os.close(self._writer)  # which ends the thread
-        self._thread.join()
-        os.close(self._reader)
-        for number, handler in self._previous.items():
-            signal.signal(number, handler)
 
     def _cut(self, number: int, frame: object) -> None:
         if self._is_cuttable and self.is_overdue:

@@ -13,13 +13,13 @@ import numpy as np
 
 from ddp_ppo.policies.network import NetworkSpec
 from ddp_ppo.protocols import EnvSpec
+from ddp_ppo.runs.agreement import with_agreement
 from ddp_ppo.runs.files import FORMAT, CheckpointError, cause_of, load_plain, save_plain
 
 _NAME = re.compile(r"checkpoint_(\d+)\.pt")
 _COUNTS = ("round", "env_steps")
 _NUMBERS = ("elapsed_seconds", "best_return", "eval_return")  # the returns may be NaN
 _PARTS = {*_COUNTS, *_NUMBERS, "network", "env", "ranks", "obs_rms_state", "return_rms_state"}
-_LEARNER_PARTS = {"parameters", "exp_avg", "exp_avg_sq", "step", "learning_rate"}
 _ACTOR_PARTS = {"env", "episode_return", "episode_length", "discounted_return"}
 
 
@@ -87,11 +87,9 @@ def require_whole(content: dict[str, Any]) -> None:
         raise ValueError("ranks is empty")
     for rank in content["ranks"]:
         _require_parts("a rank", rank, {"learner", "actors"})
-        _require_parts("a learner", rank["learner"], _LEARNER_PARTS)
+        _require_parts("a learner", rank["learner"], {"parameters"})  # the rest is its own business
         _require_finite("a learner", rank["learner"])
-        trained = np.shape(rank["learner"]["exp_avg_sq"])  # more than what acts where the learner is DiscoRL
-        shapes = {"parameters": (network.num_parameters,), "exp_avg": trained}
-        _require_shapes("a learner", rank["learner"], shapes)
+        _require_shapes("a learner", rank["learner"], {"parameters": (network.num_parameters,)})
         for actor in rank["actors"]:
             _require_parts("an actor", actor, _ACTOR_PARTS)
 
@@ -140,4 +138,4 @@ def _load(path: Path) -> dict[str, Any]:
         require_whole(content)
     except (TypeError, ValueError) as error:
         raise CheckpointError(f"{path}: not a whole checkpoint ({cause_of(error)})") from error
-    return content
+    return with_agreement(content)

@@ -37,7 +37,8 @@ def _table(rows: MetricTable) -> Iterator[str]:
     yield "| name | unit | over learners | meaning | look at it when |"
     yield "|---|---|---|---|---|"
     for row in rows:
-        yield f"| `{_name(row)}` | {row.unit} | {row.reduction} | {row.doc} | {row.advice} |"
+        reduction = f"{row.reduction}, min, max" if row.has_extremes else row.reduction
+        yield f"| `{_name(row)}` | {row.unit} | {reduction} | {row.doc} | {row.advice} |"
 
 
 def _name(row: Metric) -> str:

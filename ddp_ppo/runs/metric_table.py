@@ -54,6 +54,8 @@ class Metric:
         unit: of its values; empty for a plain number.
         reduction: what becomes of several learners' values: their mean, weighted by samples, or their sum; "rank 0"
             where only that learner has one.
+        has_extremes: whether the smallest and the largest value of several learners are shown too, under its name
+            with _min and _max behind it.
         can_be_empty: whether a round that has trained may have nothing to report.
         question: the one that it helps to answer, a key of QUESTIONS; empty for none.
         title, label: of its chart and of its curve in there; rows with the same title share the chart.
@@ -68,6 +70,7 @@ class Metric:
     advice: str = ""
     unit: str = ""
     reduction: Literal["mean", "sum", "rank 0"] = "mean"
+    has_extremes: bool = False
     can_be_empty: bool = False
     question: str = ""
     title: str = ""
@@ -142,13 +145,13 @@ METRICS: tuple[Metric, ...] = (  # in the order of the charts
     _stage("transfer", "moving the rollout to the learner's device and normalising it"),
     _stage("train", "epochs of gradient steps", "large: larger mini-batches, fewer epochs"),
     _stage("sync", "collectives, waiting for slower learners included", "large: learners are unequally fast"),
-    _stage("record", "evaluation, model files and checkpoint of this round", "large: raise `eval_interval`"),
+    _stage("record", "evaluation of this round, files of the round before", "large: raise `eval_interval`"),
     Metric(name=seconds_of("idle"), unit="s", question="time", label="mean over actors",
            title="Waiting for the slowest actor, seconds of a round",
            doc="how long an actor waits on average for the slowest one; a part of sampling",
            advice="large: environments of unequal speed"),
     Metric(name=seconds_of("round"), unit="s", reduction="rank 0",
-           doc="the time of the round, all but writing this row"),
+           doc="all stages together, from one row to the next"),
     Metric(name=ELAPSED_SECONDS, unit="s", reduction="rank 0",
            doc="time of training so far, earlier sessions of a resumed run included"),
 )
@@ -175,11 +178,6 @@ def title_alone(table: MetricTable, row: Metric) -> str:
     """The title of a chart that shows this metric alone: "Training return" where another one shares "Return"."""
     is_shared = any(other.title == row.title and other.name != row.name for other in table)
     return f"{row.label.capitalize()} {row.title.lower()}" if is_shared else row.title
-
-
-def totals(table: MetricTable) -> set[str]:
-    """Names of the metrics that are summed over learners."""
-    return {row.name for row in table if row.reduction == "sum"}
 
 
 def merged(tables: Iterable[MetricTable]) -> MetricTable:

@@ -20,6 +20,7 @@ from ddp_ppo.maths.moments import RmsState
 from ddp_ppo.policies.network import NetworkSpec, from_named, to_named
 from ddp_ppo.policies.registry import build_policy
 from ddp_ppo.protocols import BatchEnv, EnvSpec, FloatArray, Policy
+from ddp_ppo.runs.agreement import agreed_learner
 from ddp_ppo.runs.checkpoint import find_checkpoint, is_checkpoint, network_of, with_tuples
 from ddp_ppo.runs.files import FORMAT, CheckpointError, cause_of, load_plain, save_plain
 
@@ -212,7 +213,7 @@ def _of_checkpoint(place: Path) -> Model:
         network=network_of(content),
         env=EnvSpec(**with_tuples(content["env"])),
         env_arguments=_env_arguments(path, content),
-        parameters=content["ranks"][0]["learner"]["parameters"],
+        parameters=agreed_learner(content)["parameters"],
         obs_rms_state=obs_state,
         info=info,
         return_rms_state=return_state,

@@ -9,16 +9,16 @@ Shapes: T rollout_length, B environments of the learner, K environments of this 
 from __future__ import annotations
 
 import contextlib
-import importlib
 import multiprocessing
 import os
 import random
 import signal
 import time
 import traceback
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from multiprocessing.connection import Connection
-from typing import Any
+from typing import Any, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
@@ -34,7 +34,7 @@ from ddp_ppo.maths.seeding import Purpose, integer_seed, seed_global_generators,
 from ddp_ppo.policies.network import NetworkSpec
 from ddp_ppo.policies.registry import build_policy
 from ddp_ppo.processes.lifetime import die_with_parent, outlast_readers
-from ddp_ppo.protocols import Arrays, BatchEnv, EnvSpec, FloatArray, PlainState, Policy, Rows
+from ddp_ppo.protocols import ActorReport, Arrays, BatchEnv, EnvSpec, FloatArray, PlainState, Policy, Rows
 from ddp_ppo.sampling.drive import Player
 from ddp_ppo.sampling.episodes import EVAL_BLOCK, Episode, run_block
 from ddp_ppo.sampling.finite import (
@@ -45,15 +45,27 @@ from ddp_ppo.sampling.finite import (
     first_in_parameters,
     first_in_steps,
 )
-from ddp_ppo.sampling.rollout import REWARD_CLIP, Discounting, slot_name
+from ddp_ppo.sampling.rollout import REWARD_CLIP, Annotate, Discounting, slot_name
 from ddp_ppo.sampling.shared_memory import SharedBlock
 
 _STEP_FIELDS = ("obs", "act", "terminated", "truncated", "final_obs")
 
 
-@dataclass(frozen=True)
+class Assistant(Protocol):
+    """What an idle actor helps its learner with."""
+
+    def serve(self) -> None:
+        """Helps until the learner has trained the round."""
+
+
+AssistantFactory = Callable[[Arrays], Assistant]  # of the shared block's arrays
+
+
+@dataclass(frozen=True, kw_only=True)
 class ActorJob:
     """All that an actor is told when it is spawned; plain values and the shared block.
+
+    Functions in it travel by reference: the actor imports their modules before anything else.
 
     Attributes:
         actor_id: index among the actors of its learner.
@@ -63,11 +75,11 @@ class ActorJob:
         env_arguments: keyword arguments of `make_batch_env` but num_envs.
         env: what the learner knows of the environment; the actor's own must be the same.
         network, policy_backend: the policy's shape and which class acts, as for `build_policy`.
-        annotate: what completes a rollout, "module:function".
+        annotate: what completes a rollout.
         field_names: the arrays of the block that belong to a rollout.
         num_slots: rollouts that the block has room for.
         normalize_obs, normalize_reward: which moments to report.
-        assistant, assistant_settings: what helps the learner while it trains, "module:Class", and its settings.
+        assistant: makes what helps the learner while it trains; None where nothing does.
     """
 
     actor_id: int
@@ -80,7 +92,7 @@ class ActorJob:
     env: EnvSpec
     network: NetworkSpec
     policy_backend: str
-    annotate: str
+    annotate: Annotate
     gamma: float
     gae_lambda: float
     field_names: tuple[str, ...]
@@ -88,8 +100,7 @@ class ActorJob:
     block: SharedBlock
     normalize_obs: bool
     normalize_reward: bool
-    assistant: str
-    assistant_settings: Any
+    assistant: AssistantFactory | None
 
 
 class Actor:
@@ -102,7 +113,6 @@ class Actor:
         if self._env.spec != job.env:
             raise ValueError(f"actor {job.actor_id} built {self._env.spec}, its learner {job.env}")
         self._player = Player(self._build_policy(job.num_envs, job.rollout_length), job.num_envs)
-        self._annotate = _load_attribute(job.annotate)
         arrays = job.block.arrays
         own = slice(job.first_env, job.first_env + job.num_envs)
         self._arrays = arrays
@@ -125,7 +135,7 @@ class Actor:
         self._overlap = first_overlap(self._env) if is_first else ""
         self._eval_env: BatchEnv | None = None
         self._eval_player: Player | None = None
-        self._assistant: Any = None
+        self._assistant: Assistant | None = None
 
     def _build_policy(self, num_envs: int, num_steps: int) -> Policy:
         job = self._job
@@ -153,14 +163,8 @@ class Actor:
         self._episode_length = np.array(state["episode_length"], np.int64)
         self._discounted_return = np.array(state["discounted_return"], np.float64)
 
-    def sample(self, round_index: int, slot: int = 0) -> dict[str, Any]:
-        """Fills this actor's slices of a rollout slot with T steps and annotates them.
-
-        Returns:
-            actor_id, episodes, episode_return_sum, episode_returns, episode_len_sum, obs_rms_moments and
-            return_rms_moments of this rollout alone, reward_terms, overlap (of bodies at the first reset, in words),
-            the seconds it took, and the state to go on from.
-        """
+    def sample(self, round_index: int, slot: int = 0) -> ActorReport:
+        """Fills this actor's slices of a rollout slot with T steps, annotates them and reports on them."""
         job, start = self._job, time.perf_counter()
         slices = self._slots[slot]
         policy = self._player.policy
@@ -175,13 +179,9 @@ class Actor:
         self._require_finite(first_in_steps(slices), slot)
         scale = float(self._published("reward_scale", slot)[0])
         clip = REWARD_CLIP if job.normalize_reward else np.inf
-        self._annotate(policy, slices, Discounting(job.gamma, job.gae_lambda, scale, clip))
+        job.annotate(policy, slices, Discounting(job.gamma, job.gae_lambda, scale, clip))
         self._require_finite(first_in_annotations(slices), slot)
-        stats = self._statistics(slices) | {"reward_terms": reward_terms, "overlap": self._overlap}
-        self._overlap = ""  # told once
-        annotated = time.perf_counter()
-        stats |= {"sample_seconds": sampled - start, "annotate_seconds": annotated - sampled, "state": self.save()}
-        return stats
+        return self._report(slices, reward_terms, start=start, sampled=sampled)
 
     def _require_finite(self, bad: NotFinite | None, slot: int) -> None:
         if bad is None:
@@ -197,7 +197,10 @@ class Actor:
         state, column = names_of(self._env, bad.env, bad.column)
         return bad._replace(stage=SIMULATION_STATE, name=state) if state else bad._replace(name=column)
 
-    def _statistics(self, slices: Arrays) -> dict[str, Any]:
+    def _report(
+        self, slices: Arrays, reward_terms: Mapping[str, float], *, start: float, sampled: float
+    ) -> ActorReport:
+        """What a rollout has to report that began at `start` and was sampled, not yet annotated, at `sampled`."""
         job = self._job
         ended = slices["terminated"] | slices["truncated"]
         returns, lengths = self._finished_episodes(ended)
@@ -206,16 +209,22 @@ class Actor:
             obs_moments = compute_batch_moments(slices["obs"][:-1].reshape(-1, job.network.obs_size))
         if job.normalize_reward:
             return_moments = compute_batch_moments(self._discounted_returns(ended).reshape(-1, 1))
-        return {
-            "actor_id": job.rank * len(self._arrays["progress"]) + job.actor_id,
-            "episodes": len(returns),
-            "episode_return_sum": float(sum(returns)),
-            "episode_returns": returns,
-            "episode_len_sum": int(sum(lengths)),
-            "episode_terminations": int(np.count_nonzero(slices["terminated"])),
-            "obs_rms_moments": obs_moments,
-            "return_rms_moments": return_moments,
-        }
+        overlap, self._overlap = self._overlap, ""  # told once
+        return ActorReport(
+            actor_id=job.rank * len(self._arrays["progress"]) + job.actor_id,
+            episodes=len(returns),
+            episode_returns=returns,
+            episode_return_sum=float(sum(returns)),
+            episode_len_sum=sum(lengths),
+            episode_terminations=int(np.count_nonzero(slices["terminated"])),
+            obs_rms_moments=obs_moments,
+            return_rms_moments=return_moments,
+            reward_terms=reward_terms,
+            overlap=overlap,
+            sample_seconds=sampled - start,
+            annotate_seconds=time.perf_counter() - sampled,
+            state=self.save(),
+        )
 
     def _finished_episodes(self, ended: NDArray[np.bool_]) -> tuple[list[float], list[int]]:
         """Raw returns and lengths of the episodes that ended in this rollout; the open ones are carried on."""
@@ -268,10 +277,9 @@ class Actor:
 
     def assist(self) -> None:
         """Helps the learner until it has trained the round."""
-        job = self._job
         if self._assistant is None:
-            factory = _load_attribute(job.assistant)
-            self._assistant = factory(self._arrays, job.network, job.assistant_settings)
+            assert self._job.assistant is not None  # nobody asks for help that there is none of
+            self._assistant = self._job.assistant(self._arrays)
         self._assistant.serve()
 
     def close(self) -> None:
@@ -333,8 +341,3 @@ def _next_command(connection: Connection) -> tuple[Any, ...]:
     except (EOFError, OSError):  # the learner is gone
         return ("close",)
     return command
-
-
-def _load_attribute(name: str) -> Any:
-    module, _, attribute = name.partition(":")
-    return getattr(importlib.import_module(module), attribute)

@@ -1,6 +1,6 @@
 """The learner's side of its actors: starts them, sends commands, gathers answers, and replaces lost ones.
 
-An actor that is killed, exits or hangs is started anew where it stood before its last command, which it then repeats:
+An actor that is killed, exits or hangs is started again where it stood before its last command, which it then repeats:
 with the same streams it does the same. An exception in an environment would only happen again, so it ends the run.
 Every wait has a limit: an actor hangs if it neither answers nor steps its environments for so long. Torch-free.
 """
@@ -8,20 +8,16 @@ Every wait has a limit: an actor hangs if it neither answers nor steps its envir
 from __future__ import annotations
 
 import contextlib
-import multiprocessing
-import os
 import signal
 import time
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
-from multiprocessing import resource_tracker
-from multiprocessing.connection import Connection, wait
-from multiprocessing.process import BaseProcess
+from multiprocessing.connection import wait
 from typing import Any, NoReturn
 
 from ddp_ppo.processes.lifetime import is_stopped
-from ddp_ppo.protocols import PlainState
-from ddp_ppo.sampling.actor import ActorJob, actor_main
+from ddp_ppo.protocols import ActorReport, PlainState
+from ddp_ppo.sampling.actor import ActorJob
+from ddp_ppo.sampling.actor_process import ActorProcess
 from ddp_ppo.sampling.episodes import Episode, blocks_of
 
 _POLL_SECONDS = 1.0
@@ -40,54 +36,6 @@ class ActorError(RuntimeError):
     job: ActorJob
     state: PlainState | None = None
     where: dict[str, Any] | None = None
-
-
-@dataclass
-class _Member:
-    job: ActorJob
-    process: BaseProcess = field(init=False)
-    connection: Connection = field(init=False)
-    state: PlainState | None = None  # where its environments stood after its last rollout
-    command: tuple[Any, ...] | None = None  # what it has been told and not answered yet
-    fate: str | None = None  # why it was given up, if the learner did so
-
-    @property
-    def progress(self) -> int:
-        """The step of its rollout or evaluation."""
-        return int(self.job.block.arrays["progress"][self.job.actor_id])
-
-    @property
-    def is_lost(self) -> bool:
-        """Whether it has ended without an answer, even where a child of its environment holds its end of the pipe."""
-        return not self.process.is_alive() and not self.connection.poll()
-
-    def start(self) -> None:
-        """Starts the process; its first answer is "ready"."""
-        context = multiprocessing.get_context("spawn")
-        self.connection, there = context.Pipe()
-        name = f"actor {self.job.rank}.{self.job.actor_id}"
-        self.process = context.Process(target=actor_main, args=(self.job, there), name=name, daemon=True)
-        # A child ignores these signals as soon as its own code runs; until then it inherits that they are blocked.
-        unblocked = signal.pthread_sigmask(signal.SIG_BLOCK, (signal.SIGHUP,))  # which the tracker would end of
-        try:
-            resource_tracker.ensure_running()  # which the first spawn would do, and unblock the other two
-            signal.pthread_sigmask(signal.SIG_BLOCK, (signal.SIGINT, signal.SIGTERM))
-            self.process.start()
-        finally:
-            signal.pthread_sigmask(signal.SIG_SETMASK, unblocked)
-        there.close()
-
-    def stop(self, seconds: float) -> None:
-        """Gives the process some time to end, then kills it; and whatever its environments have started and left."""
-        self.process.join(seconds)
-        if self.process.is_alive():
-            self.process.kill()
-            self.process.join()
-        assert self.process.pid
-        with contextlib.suppress(OSError):  # nobody is left
-            os.killpg(self.process.pid, signal.SIGKILL)
-        self.connection.close()
-        self.process.close()
 
 
 class ActorPool:
@@ -111,13 +59,11 @@ class ActorPool:
         self._timeout = timeout_seconds
         self._restarts_left = max_restarts
         self._on_restart = on_restart
-        self._members: list[_Member] = []
+        self._members: list[ActorProcess] = []
         self._doing = "starting"
         try:
             for job in jobs:
-                member = _Member(job)
-                member.start()
-                self._members.append(member)
+                self._members.append(ActorProcess(job))
         except OSError as error:
             self.close()
             raise ActorError(f"actor {job.actor_id} of rank {job.rank} cannot be started: {error}") from error
@@ -149,13 +95,11 @@ class ActorPool:
         """Sets the environments to saved states, one for each actor in order."""
         self._doing = "restoring its environments"
         for member, state in zip(self._members, states, strict=True):
-            self._send(member, ("restore", state))
+            self._tell(member, "restore", state)
         self._gather(self._members)
-        for member, state in zip(self._members, states, strict=True):
-            member.state = state
 
-    def sample(self, round_index: int) -> list[dict[str, Any]]:
-        """One rollout by all actors; their statistics in the order of the actors.
+    def sample(self, round_index: int) -> list[ActorReport]:
+        """One rollout by all actors; their reports in the order of the actors.
 
         Raises:
             ActorError: as `wait_ready`.
@@ -167,14 +111,14 @@ class ActorPool:
         """Sets all actors to one rollout, into this slot of the block."""
         self._doing = f"sampling round {round_index + 1}"
         for member in self._members:
-            self._send(member, ("sample", round_index, slot))
+            self._tell(member, "sample", round_index, slot)
 
-    def end_sample(self) -> list[dict[str, Any]]:
+    def end_sample(self) -> list[ActorReport]:
         """Waits for the rollout that was begun; errors as `wait_ready`."""
-        stats = self._gather(self._members)
-        for member, actor_stats in zip(self._members, stats, strict=True):
-            member.state = actor_stats.pop("state")
-        return stats
+        reports: list[ActorReport] = self._gather(self._members)
+        for member, report in zip(self._members, reports, strict=True):
+            member.state = report.state
+        return reports
 
     def evaluate(self, seeds: Sequence[int], slot: int = 0) -> list[Episode]:
         """One deterministic episode for each seed with this slot's parameters, in the order of the seeds."""
@@ -185,7 +129,7 @@ class ActorPool:
             batch = blocks[start : start + len(self._members)]
             members = self._members[: len(batch)]
             for member, block in zip(members, batch, strict=True):
-                self._send(member, ("evaluate", block, slot))
+                self._tell(member, "evaluate", block, slot)
             for results in self._gather(members):
                 episodes += results
         return episodes
@@ -193,7 +137,8 @@ class ActorPool:
     def begin_assist(self) -> None:
         """Has the first actor help the learner while it trains."""
         self._doing = "assisting the learner"
-        self._send(self._members[0], ("assist",))
+        self._tell(self._members[0], "assist")
+        self._listen(self._members[:1], left=1)  # until it does so, if it had to be replaced
 
     def end_assist(self) -> None:
         """Waits until it has left the learner."""
@@ -220,8 +165,9 @@ class ActorPool:
         return True
 
     def replace_assistant(self) -> None:
-        """Starts a lost assistant anew; errors as `sample`."""
+        """Starts a lost assistant again and has it help again; errors as `sample`."""
         self._replace(self._members[0], self._epitaph(self._members[0]))
+        self._listen(self._members[:1], left=1)
 
     def close(self, seconds: float = _CLOSE_SECONDS) -> None:
         """Asks every actor to stop and makes sure that it has within this time."""
@@ -233,82 +179,67 @@ class ActorPool:
             member.stop(max(0.0, deadline - time.monotonic()))
         self._members = []
 
-    def _send(self, member: _Member, command: tuple[Any, ...]) -> None:
-        member.command = command
+    def _tell(self, member: ActorProcess, *command: Any) -> None:
         try:
-            member.connection.send(command)
+            member.tell(command)
         except OSError:
             self._replace(member, self._epitaph(member))
 
-    def _gather(self, members: Sequence[_Member]) -> list[Any]:
-        """The answers of the members, in their order."""
-        answers: dict[int, Any] = {}
-        progress = [member.progress for member in members]
-        lived = [time.monotonic()] * len(members)  # when each gave its last sign of life
-        while len(answers) < len(members):
-            waiting = {member.connection: i for i, member in enumerate(members) if i not in answers}
-            ready = wait(list(waiting), _POLL_SECONDS)
-            for connection in ready:
-                i = waiting[connection]  # type: ignore[index]
-                for answer in self._receive(members[i]):
-                    answers[i] = answer
-            for i in set(waiting.values()) - answers.keys():
-                if not ready and members[i].is_lost:
-                    self._replace(members[i], self._epitaph(members[i]))
-                    lived[i] = time.monotonic()
-                elif members[i].progress != progress[i]:
-                    progress[i], lived[i] = members[i].progress, time.monotonic()
-                elif time.monotonic() > lived[i] + self._timeout:
-                    self._replace(members[i], self._lateness(members[i]))
-                    lived[i] = time.monotonic()
-        return [answers[i] for i in range(len(members))]
+    def _gather(self, members: Sequence[ActorProcess]) -> list[Any]:
+        """What the members answer to what they were told last, in their order."""
+        self._listen(members, left=0)
+        return [member.answer for member in members]
 
-    def _receive(self, member: _Member) -> list[Any]:
-        """The answer that has come from a member; none if it turns out to be gone and has been replaced."""
+    def _listen(self, members: Sequence[ActorProcess], *, left: int) -> None:
+        """Hears the members until each has at most so many commands left to answer; the lost are replaced meanwhile."""
+        for member in members:
+            member.watch()
+        while busy := [member for member in members if len(member.to_do) > left]:
+            ready = wait([member.connection for member in busy], _POLL_SECONDS)
+            for member in busy:
+                if member.connection in ready:
+                    self._receive(member)
+                elif not ready and member.is_lost:
+                    self._replace(member, self._epitaph(member))
+                elif member.silent_seconds() > self._timeout:
+                    self._replace(member, self._lateness(member))
+
+    def _receive(self, member: ActorProcess) -> None:
+        """Takes the answer that has come from a member, which may turn out to be gone."""
         try:
-            kind, answer = member.connection.recv()
+            kind, answer = member.receive()
         except (EOFError, OSError):
             self._replace(member, self._epitaph(member))
-            return []
+            return
         if kind == "error":
             self._raise(member, answer)
-        member.command = None
-        return [answer]
 
-    def _raise(self, member: _Member, answer: Any) -> NoReturn:
+    def _raise(self, member: ActorProcess, answer: Any) -> NoReturn:
         summary, trace, where = answer
         lost = ActorError(f"{self._place(member)} while {self._doing}: {summary}\n{trace}")
         lost.job, lost.state, lost.where = member.job, member.state, where
         raise lost
 
-    def _replace(self, member: _Member, what: str) -> None:
-        """Starts a lost actor anew and has it repeat what it has not answered.
+    def _replace(self, member: ActorProcess, what: str) -> None:
+        """Starts a lost actor again; `_listen` then has it do again what it has not answered.
 
         Raises:
-            ActorError: it was lost before it was ready, or too many have been lost.
+            ActorError: it was lost before it stood where it had stood before, or too many have been lost.
         """
         if member.state is None or not self._restarts_left:
             member.process.kill()  # it may hang; closing should not wait for it
             raise ActorError(what)
         self._restarts_left -= 1
         self._on_restart(f"{what}; it is started anew, {self._restarts_left} more restarts")
-        member.stop(0.0)
-        member.start()
-        command, state, member.state, member.fate = member.command, member.state, None, None
-        self._gather([member])
-        for repeated in (("restore", state), command):
-            if repeated is not None:
-                self._send(member, repeated)
-                if repeated[0] == "restore":
-                    self._gather([member])
-        member.state = state
+        member.restart()
+        member.watch()
 
-    def _lateness(self, member: _Member) -> str:
+    def _lateness(self, member: ActorProcess) -> str:
         limit = f"actor_timeout_seconds={self._timeout:g}"
         why = " (the process is stopped: SIGCONT lets it go on)" if is_stopped(member.process.pid or 0) else ""
         return f"{self._place(member)}: neither an answer nor a step while {self._doing} within {limit}{why}"
 
-    def _epitaph(self, member: _Member) -> str:
+    def _epitaph(self, member: ActorProcess) -> str:
         if member.fate is not None:
             return member.fate
         member.process.join(_CLOSE_SECONDS)
@@ -316,7 +247,7 @@ class ActorPool:
         how = f"was killed by {signal.Signals(-code).name}" if code is not None and code < 0 else f"exited with {code}"
         return f"{self._place(member)} {how} while {self._doing}"
 
-    def _place(self, member: _Member) -> str:
+    def _place(self, member: ActorProcess) -> str:
         job = member.job
         last = job.first_env + job.num_envs - 1
         return f"actor {job.actor_id} of rank {job.rank} (environments {job.first_env}..{last}, step {member.progress})"

@@ -9,13 +9,15 @@ Shapes: T rollout_length, B environments of the learner, K of an actor, D observ
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
-from ddp_ppo.protocols import Arrays, Shapes
+from ddp_ppo.maths.moments import RmsState
+from ddp_ppo.protocols import Arrays, Policy, Shapes
 
 REWARD_CLIP = 10.0  # scaled rewards are held inside +-10
 
@@ -40,11 +42,30 @@ def rollout_shapes(fields: tuple[Field, ...], num_steps: int, num_envs: int) -> 
     return {field.name: (field.dtype, (num_steps + field.extra_rows, num_envs, *field.shape)) for field in fields}
 
 
+class Normalization(NamedTuple):
+    """What a rollout was normalised with, frozen while it was sampled; the default is nothing at all.
+
+    Attributes:
+        obs_rms_state: the statistics of observations; None leaves them raw.
+        reward_scale: the factor of rewards.
+    """
+
+    obs_rms_state: RmsState | None = None
+    reward_scale: float = 1.0
+
+
+RAW = Normalization()
+
+
 class Rollout:
-    """One round's data of one learner: arrays [T(+1), B, ...], filled by the actors and cleared by the learner."""
+    """One round's data of one learner: arrays [T(+1), B, ...], filled by the actors and cleared by the learner.
+
+    Observations and rewards in it are raw; `normalization` says what the policy that acted made of them.
+    """
 
     def __init__(self, arrays: Arrays) -> None:
         self.arrays = arrays
+        self.normalization = RAW
         self._is_filled = False
 
     def __getitem__(self, name: str) -> NDArray[Any]:
@@ -71,8 +92,9 @@ class Rollout:
         shuffled: NDArray[np.int64] = numbers.reshape(sequence_length, -1)[:, order]
         return shuffled
 
-    def fill(self) -> None:
-        """Says that the actors have written a whole rollout."""
+    def fill(self, normalization: Normalization = RAW) -> None:
+        """Says that the actors have written a complete rollout, and what it was normalised with."""
+        self.normalization = normalization
         self._is_filled = True
 
     def clear(self) -> None:
@@ -87,6 +109,9 @@ class Discounting(NamedTuple):
     gae_lambda: float
     reward_scale: float
     reward_clip: float
+
+
+Annotate = Callable[[Policy, Arrays, Discounting], None]  # completes one actor's slices [T(+1), K, ...] in place
 
 
 def scale_reward(reward: Any, scale: float, clip: float) -> Any:

@@ -1,8 +1,10 @@
-"""Why an update met a value that is not finite: looks once, afterwards, at all that it was computed from.
+"""Why a run has failed: above all, why a round met a value that is not finite.
 
-Healthy rounds pay nothing for it.
+For that it looks once, afterwards, at all that the round was computed from.
 
-Shapes: T rollout_length, B environments of the learner, N = T * B samples.
+Healthy rounds pay for the check of their parameters alone.
+
+Shapes: T rollout_length, B environments of the learner, N = T * B samples, P parameters.
 """
 
 from __future__ import annotations
@@ -11,9 +13,24 @@ from typing import NamedTuple
 
 import numpy as np
 
+from ddp_ppo.distributed.group import CollectiveError
 from ddp_ppo.learners.interface import Learner
-from ddp_ppo.sampling.finite import NotFinite, first_in_parameters, first_in_rollout
+from ddp_ppo.protocols import FloatArray
+from ddp_ppo.sampling.actor_pool import ActorError
+from ddp_ppo.sampling.finite import NonFiniteError, NotFinite, first_in_parameters, first_in_rollout
 from ddp_ppo.sampling.rollout import Rollout
+from ddp_ppo.training.plan import Plan
+from ddp_ppo.training.recorder import FaultRecorder
+from ddp_ppo.training.resume import RunState
+from ddp_ppo.training.sampler import Sampler
+from ddp_ppo.training.sync import ConsistencyError
+
+_EVENTS = {  # what a failure is called in events.jsonl
+    ActorError: "actor_error",
+    CollectiveError: "collective_error",
+    ConsistencyError: "consistency_error",
+    NonFiniteError: "non_finite",
+}
 
 
 class Cause(NamedTuple):
@@ -21,6 +38,47 @@ class Cause(NamedTuple):
 
     words: str
     where: NotFinite | None = None
+
+
+class Diagnosis:
+    """Names the first value that is not finite and leaves evidence of it, from which it can be replayed."""
+
+    def __init__(self, plan: Plan, learner: Learner, *, sampler: Sampler, recorder: FaultRecorder) -> None:
+        self._plan, self._learner = plan, learner
+        self._sampler, self._recorder = sampler, recorder
+
+    def note(self, error: Exception, done: RunState) -> str:
+        """Notes a failure that ends the run as an event; the first line of it."""
+        kind = _EVENTS.get(type(error), "error")
+        headline = str(error).partition("\n")[0] if kind != "error" else repr(error)
+        self._recorder.event(kind, done.round, headline, is_shown=False)
+        return headline
+
+    def require_finite(self, parameters: FloatArray, num_done: int) -> None:
+        """Raises NonFiniteError where one of the parameters [P] after so many rounds is not finite."""
+        if bad := first_in_parameters(self._plan.network, parameters):
+            raise self._error(f"after round {num_done}: the parameter {bad}")
+
+    def of_actor(self, error: ActorError, done: RunState) -> None:
+        """Leaves evidence where an actor has failed because of such a value."""
+        if error.where is not None and error.state is not None:
+            slices = self._sampler.slices_of(error.job.actor_id, done.round)
+            self._recorder.evidence(error.state, slices, error.where, done.round)
+
+    def of_update(self, error: NonFiniteError, rollout: Rollout, done: RunState) -> NonFiniteError:
+        """The error of the round after `done`, with the first cause of what its update has seen."""
+        is_mean = not self._learner.is_drifting and self._plan.topology.num_learners > 1
+        note = "; it is the mean of all learners, the cause may lie with another one" if is_mean else ""
+        words, where = find_cause(self._learner, rollout, f"{error}{note}")
+        if where is not None:
+            actor_id, env = divmod(where.env, self._plan.topology.envs_per_actor)
+            words = f"actor {actor_id}: {words}"
+            state, slices = done.own["actors"][actor_id], self._sampler.slices_of(actor_id, done.round)
+            self._recorder.evidence(state, slices, where._replace(env=env)._asdict(), done.round)
+        return self._error(f"round {done.round + 1}: {words}")
+
+    def _error(self, what: str) -> NonFiniteError:
+        return NonFiniteError(f"rank {self._plan.topology.rank}, {what}; the last checkpoint is intact")
 
 
 def find_cause(learner: Learner, rollout: Rollout, seen: str) -> Cause:

@@ -8,36 +8,28 @@ from __future__ import annotations
 import os
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
-from pathlib import Path
-from typing import Any
 
 import torch
 
-from ddp_ppo.config.load import load_config
 from ddp_ppo.config.settings import Config, ConfigError
-from ddp_ppo.distributed.group import folder_of_launch
 from ddp_ppo.distributed.topology import TrainingTopology, resolve_training_topology
 from ddp_ppo.envs.build import describe_env
 from ddp_ppo.learners.interface import LearnerJob, LearnerKind
-from ddp_ppo.learners.registry import LEARNERS
+from ddp_ppo.learners.registry import learner_kind
 from ddp_ppo.learners.starting_point import StartingPoint
-from ddp_ppo.policies.network import NetworkSpec
-from ddp_ppo.runs.checkpoint import find_checkpoint, network_of
-from ddp_ppo.runs.files import CheckpointError
-from ddp_ppo.runs.folder import home_of, latest_runs, require_writable
+from ddp_ppo.runs.folder import require_writable
 from ddp_ppo.sampling.rollout import Field, rollout_shapes, slot_name
 from ddp_ppo.sampling.shared_memory import block_bytes
 from ddp_ppo.training.advice import action_advice, image_advice, machine_advice, num_cores
+from ddp_ppo.training.resume import Resumed, find_resumed
 
-_NOT_COMPARED = ("resume", "run_name", "output_dir", "init_from", "init_statistics")
 
-
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class Plan(LearnerJob):
     """Everything that is known before a process starts or a file is written."""
 
     num_rounds: int
-    resumed: tuple[Path, dict[str, Any]] | None
+    resumed: Resumed | None
     notes: tuple[str, ...]
 
     @property
@@ -62,7 +54,7 @@ class Plan(LearnerJob):
     @property
     def kind(self) -> LearnerKind:
         """What there is to know of the learner."""
-        return LEARNERS[self.config.learner]
+        return learner_kind(self.config.learner)
 
     @property
     def fields(self) -> tuple[Field, ...]:
@@ -103,34 +95,33 @@ def prepare(config: Config, *, environ: Mapping[str, str]) -> Plan:
     except OSError as error:
         raise ConfigError(f"output_dir or metrics_path: {error.strerror}: {error.filename}") from None
     env = describe_env(**config.env_arguments, actor_timeout_seconds=config.actor_timeout_seconds)
-    kind = LEARNERS[config.learner]
+    kind = learner_kind(config.learner)
     kind.require(env, config, device=topology.device)
     network = kind.network(config, env)
     pretrained = kind.pretrained(config, environ)
-    resumed, notes = _find_resumed(config, network, environ)
-    advice = [*kind.notes(config, device=topology.device), *machine_advice(topology), *image_advice(config, env)]
+    resumed, notes = find_resumed(config, network, environ)
+    advice = [*kind.notes(config, topology.device), *machine_advice(topology), *image_advice(config, env)]
     if config.init_from is None and resumed is None:
         advice += action_advice(config, env)
     plan = Plan(
-        config,
-        topology,
-        env,
-        network,
-        learner_threads(config, topology, environ),
-        pretrained,
-        config.num_rounds(max(1, topology.num_learners), **_done(resumed)),
-        resumed,
-        (*topology.notes, *advice, *notes),
+        config=config,
+        topology=topology,
+        env=env,
+        network=network,
+        num_threads=learner_threads(config, topology, environ),
+        pretrained=pretrained,
+        num_rounds=config.num_rounds(max(1, topology.num_learners), **_done(resumed)),
+        resumed=resumed,
+        notes=(*topology.notes, *advice, *notes),
     )
     _require_memory(plan)
     return plan if config.init_from is None else replace(plan, notes=(*plan.notes, *plan.starting_point().notes))
 
 
-def _done(resumed: tuple[Path, dict[str, Any]] | None) -> dict[str, int]:
+def _done(resumed: Resumed | None) -> dict[str, int]:
     """Rounds and environment steps before this session."""
-    return (
-        {"done": resumed[1]["round"], "env_steps": resumed[1]["env_steps"]} if resumed else {"done": 0, "env_steps": 0}
-    )
+    content = {"round": 0, "env_steps": 0} if resumed is None else resumed.content
+    return {"done": content["round"], "env_steps": content["env_steps"]}
 
 
 def _require_memory(plan: Plan) -> None:
@@ -140,63 +131,6 @@ def _require_memory(plan: Plan) -> None:
             f"a rollout of each learner needs {size / 2**30:,.1f} GiB, this machine has {memory / 2**30:.1f} GiB; "
             "lower rollout_length, num_actors, envs_per_actor or hidden_sizes"
         )
-
-
-def _find_resumed(
-    config: Config, network: NetworkSpec, environ: Mapping[str, str]
-) -> tuple[tuple[Path, dict[str, Any]] | None, list[str]]:
-    place = folder_of_launch(environ)
-    if place is not None and not any(place.glob("checkpoints/checkpoint_*.pt")):
-        place = None  # the attempt before ended before its first checkpoint
-    if place is None and config.resume is None:
-        return None, []
-    if place is not None:
-        places = [place]
-    else:
-        places = latest_runs(config) if config.resume == "auto" else [_existing(Path(str(config.resume)))]
-    if not places:
-        return None, [f"resume=auto: no checkpoint of {config.name} in {config.output_dir}, a new run starts"]
-    path, content, skipped = find_checkpoint(*places)
-    kind, learner, saved = LEARNERS[config.learner], content.get("learner", "ppo"), network_of(content)
-    if learner != config.learner:
-        raise CheckpointError(f"resume: {path} is of learner: {learner}, this configuration of {config.learner}")
-    if saved != network:
-        raise CheckpointError(f"resume: {path} has another shape: it holds {saved}, this configuration needs {network}")
-    count, needed = len(content["ranks"][0]["learner"][kind.trained]), kind.num_parameters(config, network)
-    if count != needed:
-        raise CheckpointError(f"resume: {path} holds {count:,} parameters, this configuration needs {needed:,}")
-    if content["env"]["env_id"] != ", ".join(config.tasks):
-        raise CheckpointError(
-            f"resume: {path} is of {content['env']['env_id']}, this configuration of {', '.join(config.tasks)}; "
-            f"init_from={path} would start a new run from its parameters"
-        )
-    changed = _changed_settings(config, path.parent.parent / "config.yaml")
-    copied = [] if home_of(path) else [f"{path} lies in no run folder: the run goes on in a new one"]
-    return (path, content), [*skipped, *changed, *copied, f"resuming from {path} after round {content['round']}"]
-
-
-def _existing(place: Path) -> Path:
-    try:
-        is_there = place.exists()
-    except OSError as error:
-        raise CheckpointError(f"resume: {error.strerror}: {place}") from None
-    if not is_there:
-        raise CheckpointError(f"resume: {place} does not exist")
-    return place
-
-
-def _changed_settings(config: Config, effective: Path) -> list[str]:
-    """A note of what is set differently from the run that is resumed."""
-    try:
-        before = load_config(effective).values()
-    except ConfigError:
-        return []  # a checkpoint that was copied elsewhere, or a file of another version
-    changes = [
-        f"{name}: {before.get(name)} -> {value}"
-        for name, value in config.values().items()
-        if name not in _NOT_COMPARED and before.get(name) != value
-    ]
-    return [f"settings that differ from the run so far: {'; '.join(changes)}"] if changes else []
 
 
 def learner_threads(config: Config, topology: TrainingTopology, environ: Mapping[str, str]) -> int:

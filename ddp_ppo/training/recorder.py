@@ -214,5 +214,5 @@ def _about(config: Config) -> dict[str, Any]:
 
 
 def _open_folder(plan: Plan) -> RunFolder:
-    home = home_of(plan.resumed[0]) if plan.resumed is not None else None
+    home = home_of(plan.resumed.path) if plan.resumed is not None else None
     return RunFolder.create(plan.config) if home is None else RunFolder(home, plan.config)

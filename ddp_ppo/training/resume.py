@@ -1,63 +1,217 @@
-"""Where a run stands after its whole rounds: what a checkpoint holds, and how a run goes on from one."""
+"""Where a run stands after its complete rounds, what a checkpoint holds of it, and how a run goes on from one."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import math
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
 
-from ddp_ppo.learners.interface import Learner
-from ddp_ppo.maths.moments import RmsState
+from ddp_ppo.config.load import load_config
+from ddp_ppo.config.settings import Config, ConfigError
+from ddp_ppo.distributed.group import folder_of_launch
+from ddp_ppo.distributed.topology import TrainingTopology
+from ddp_ppo.learners.interface import Learner, LearnerJob
+from ddp_ppo.learners.registry import learner_kind
+from ddp_ppo.learners.starting_point import StartingPoint
+from ddp_ppo.policies.network import NetworkSpec
+from ddp_ppo.runs.agreement import agreed_learner
+from ddp_ppo.runs.checkpoint import find_checkpoint, network_of
+from ddp_ppo.runs.files import CheckpointError
+from ddp_ppo.runs.folder import home_of, latest_runs
 from ddp_ppo.sampling.actor_pool import ActorPool
-from ddp_ppo.training.plan import Plan
+from ddp_ppo.training.sync import Statistics
+
+_NOT_COMPARED = ("resume", "run_name", "output_dir", "init_from", "init_statistics")
 
 
-class Standing(NamedTuple):
+class Resumed(NamedTuple):
+    """The checkpoint that a run goes on from."""
+
+    path: Path
+    content: dict[str, Any]
+
+
+@dataclass(frozen=True, kw_only=True)
+class RunState:
     """All that a run goes on from; `own` differs from rank to rank, the rest is the same on all.
 
     Attributes:
         round, env_steps, elapsed_seconds: done so far.
-        obs_rms_state, return_rms_state: the global history.
+        statistics: the global history of observations and returns.
         best_return, eval_return: best and last mean evaluation return; NaN without one.
+        sync: whether learners differ, see `Sync.state_dict`.
         own: this rank's learner and where its actors' environments stand.
     """
 
     round: int
     env_steps: int
     elapsed_seconds: float
-    obs_rms_state: RmsState
-    return_rms_state: RmsState
+    statistics: Statistics
     best_return: float
     eval_return: float
-    own: dict[str, Any]
+    sync: Mapping[str, Any] = field(default_factory=dict)
+    own: Mapping[str, Any] = field(default_factory=dict)
 
-    def content(self, ranks: list[dict[str, Any]]) -> dict[str, Any]:
-        """A checkpoint with every rank's `own`, but for the round, which is its name."""
-        common = self._asdict()
-        del common["round"], common["own"]
-        return {**common, "ranks": ranks}
+    @staticmethod
+    def first(start: StartingPoint) -> RunState:
+        """Before any round."""
+        return RunState(
+            round=0,
+            env_steps=0,
+            elapsed_seconds=0.0,
+            statistics=Statistics(start.obs_rms_state, start.return_rms_state),
+            best_return=math.nan,
+            eval_return=math.nan,
+        )
+
+    @staticmethod
+    def of(content: Mapping[str, Any]) -> RunState:
+        """What a checkpoint's content says of all ranks."""
+        names = ("round", "env_steps", "elapsed_seconds", "best_return", "eval_return")
+        statistics = Statistics(content["obs_rms_state"], content["return_rms_state"])
+        return RunState(**{name: content[name] for name in names}, statistics=statistics)
+
+    @property
+    def is_apart(self) -> bool:
+        """Whether learners differ."""
+        return bool(self.sync["rounds_apart"])
+
+    def content(self, ranks: Sequence[Mapping[str, Any]], agreed: Mapping[str, Any] | None) -> dict[str, Any]:
+        """A checkpoint but for the round, which is its name.
+
+        Args:
+            ranks: every rank's `own`.
+            agreed: the state of a learner on which all agree; None where they are equal.
+        """
+        return {
+            "env_steps": self.env_steps,
+            "elapsed_seconds": self.elapsed_seconds,
+            "obs_rms_state": self.statistics.obs,
+            "return_rms_state": self.statistics.returns,
+            "best_return": self.best_return,
+            "eval_return": self.eval_return,
+            "sync": dict(self.sync),
+            "ranks": list(ranks),
+            **({} if agreed is None else {"agreed": agreed}),
+        }
 
 
-def restore_rank(
-    content: dict[str, Any], plan: Plan, learner: Learner, pool: ActorPool, say: Callable[[str], None]
-) -> None:
-    """Sets one rank's learner and actors to a checkpoint; a rank that it does not know starts from rank 0's parameters.
+def find_resumed(
+    config: Config, network: NetworkSpec, environ: Mapping[str, str]
+) -> tuple[Resumed | None, tuple[str, ...]]:
+    """The checkpoint that a run goes on from, None for a fresh start, and what a person should know of it.
 
-    Environments go on in mid-episode where their state was saved for the same number of environments.
+    Raises:
+        CheckpointError: there is none where one is asked for, or it does not fit the configuration.
     """
-    topology, ranks = plan.topology, content["ranks"]
-    own = ranks[topology.rank] if topology.rank < len(ranks) else ranks[0]
-    if learner.load_state_dict(own["learner"]):
-        say("note: log_std of the checkpoint was outside its range and has been brought back")
-    actors = [state for rank in ranks for state in rank["actors"]]
-    first = topology.rank * topology.num_actors
-    has_same_shape = len(actors) == topology.num_learners * topology.num_actors and all(
-        len(state["episode_return"]) == topology.envs_per_actor for state in actors
-    )
-    if not has_same_shape or content["env"]["backend"] != plan.env.backend:
+    places = _places(config, environ)
+    if places is None:
+        return None, ()
+    if not places:
+        return None, (f"resume=auto: no checkpoint of {config.name} in {config.output_dir}, a new run starts",)
+    path, content, skipped = find_checkpoint(*places)
+    _require_fit(path, content, config, network)
+    changed = _changed_settings(config, path.parent.parent / "config.yaml")
+    copied = [] if home_of(path) else [f"{path} lies in no run folder: the run goes on in a new one"]
+    words = f"resuming from {path} after round {content['round']}"
+    return Resumed(path, content), (*skipped, *changed, *copied, words)
+
+
+def _places(config: Config, environ: Mapping[str, str]) -> list[Path] | None:
+    """Where to look for a checkpoint, in this order; None for a run that starts afresh.
+
+    An earlier attempt of the same launch comes first, unless it ended before its first checkpoint.
+    """
+    attempt = folder_of_launch(environ)
+    if attempt is not None and any(attempt.glob("checkpoints/checkpoint_*.pt")):
+        return [attempt]
+    if config.resume is None:
+        return None
+    return latest_runs(config) if config.resume == "auto" else [_existing(Path(config.resume))]
+
+
+def _existing(place: Path) -> Path:
+    try:
+        is_there = place.exists()
+    except OSError as error:
+        raise CheckpointError(f"resume: {error.strerror}: {place}") from None
+    if not is_there:
+        raise CheckpointError(f"resume: {place} does not exist")
+    return place
+
+
+def _require_fit(path: Path, content: Mapping[str, Any], config: Config, network: NetworkSpec) -> None:
+    """Raises CheckpointError where a checkpoint is of another learner, network or task."""
+    kind, learner, saved = learner_kind(config.learner), content.get("learner", "ppo"), network_of(dict(content))
+    if learner != config.learner:
+        raise CheckpointError(f"resume: {path} is of learner: {learner}, this configuration of {config.learner}")
+    if saved != network:
+        raise CheckpointError(f"resume: {path} has another shape: it holds {saved}, this configuration needs {network}")
+    count, needed = len(agreed_learner(content)[kind.trained]), kind.num_parameters(config, network)
+    if count != needed:
+        raise CheckpointError(f"resume: {path} holds {count:,} parameters, this configuration needs {needed:,}")
+    if content["env"]["env_id"] != ", ".join(config.tasks):
+        raise CheckpointError(
+            f"resume: {path} is of {content['env']['env_id']}, this configuration of {', '.join(config.tasks)}; "
+            f"init_from={path} would start a new run from its parameters"
+        )
+
+
+def _changed_settings(config: Config, effective: Path) -> list[str]:
+    """A note of what is set differently from the run that is resumed."""
+    try:
+        before = load_config(effective).values()
+    except ConfigError:
+        return []  # a checkpoint that was copied elsewhere, or a file of another version
+    changes = [
+        f"{name}: {before.get(name)} -> {value}"
+        for name, value in config.values().items()
+        if name not in _NOT_COMPARED and before.get(name) != value
+    ]
+    return [f"settings that differ from the run so far: {'; '.join(changes)}"] if changes else []
+
+
+def restore_learner(resumed: Resumed, job: LearnerJob, learner: Learner, say: Callable[[str], None]) -> dict[str, Any]:
+    """Sets one rank's learner to a checkpoint.
+
+    Learners that differ go on so where they drift and are as many as they were. Else all start from what they agree on;
+    learners that agree anyway keep what each has for itself, as far as there are as many.
+
+    Returns:
+        the state of `Sync` to go on from.
+
+    Raises:
+        CheckpointError: the checkpoint holds no state of such a learner.
+    """
+    content, topology = resumed.content, job.topology
+    ranks, num_learners = content["ranks"], topology.num_learners
+    is_apart = "agreed" in content and learner.is_drifting and len(ranks) == num_learners
+    if len(ranks) != num_learners:
+        say(f"note: the checkpoint has {len(ranks)} learners, this run {num_learners}: all start from the same state")
+    own = ranks[topology.rank if topology.rank < len(ranks) else 0]["learner"]
+    state = content["agreed"] if "agreed" in content and not is_apart else own
+    try:
+        notes = learner.load_state_dict(state)
+    except (KeyError, ValueError) as error:
+        words = f"it lacks {error}" if isinstance(error, KeyError) else str(error)
+        raise CheckpointError(f"resume: {resumed.path} is not a checkpoint of this learner: {words}") from error
+    for note in notes:
+        say(f"note: {note}")
+    return dict(content["sync"]) if is_apart else {"rounds_apart": 0}
+
+
+def restore_actors(resumed: Resumed, job: LearnerJob, pool: ActorPool, say: Callable[[str], None]) -> None:
+    """Lets environments go on in mid-episode where their state was saved for the same number of environments."""
+    content, topology = resumed.content, job.topology
+    actors = [state for rank in content["ranks"] for state in rank["actors"]]
+    if not _has_same_shape(actors, topology) or content["env"]["backend"] != job.env.backend:
         say("note: the checkpoint has other actors, environments or backend; episodes start anew")
         return
+    first = topology.rank * topology.num_actors
     pool.restore(actors[first : first + topology.num_actors])
     if actors[0]["env"] is None:
         say(
@@ -66,7 +220,13 @@ def restore_rank(
         )
 
 
-def is_finite(ranks: list[dict[str, Any]]) -> bool:
+def _has_same_shape(actors: Sequence[Mapping[str, Any]], topology: TrainingTopology) -> bool:
+    return len(actors) == topology.num_learners * topology.num_actors and all(
+        len(state["episode_return"]) == topology.envs_per_actor for state in actors
+    )
+
+
+def is_finite(ranks: Sequence[Mapping[str, Any]]) -> bool:
     """Whether all that every rank's learner goes on from is finite."""
     states = (np.asarray(value) for rank in ranks for value in rank["learner"].values())
     return all(np.isfinite(state).all() for state in states if state.dtype.kind == "f")

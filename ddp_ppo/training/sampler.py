@@ -11,15 +11,15 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 from ddp_ppo.maths.moments import RmsState
 from ddp_ppo.policies.normalizer import VARIANCE_FLOOR
-from ddp_ppo.protocols import Arrays, FloatArray, PlainState
+from ddp_ppo.protocols import ActorReport, Arrays, FloatArray, PlainState
 from ddp_ppo.sampling.actor import ActorJob
 from ddp_ppo.sampling.actor_pool import ActorPool
 from ddp_ppo.sampling.episodes import Episode
-from ddp_ppo.sampling.rollout import Rollout, slot_name
+from ddp_ppo.sampling.rollout import RAW, Normalization, Rollout, slot_name
 from ddp_ppo.sampling.shared_memory import SharedBlock
 from ddp_ppo.training.plan import Plan
 
@@ -32,33 +32,35 @@ class Frozen(NamedTuple):
     return_rms_state: RmsState
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class Sampled:
     """One rollout of all actors.
 
     Attributes:
         rollout: the annotated data.
-        stats: of each actor, in their order.
-        obs_rms_state: the statistics that normalised its observations; None without normalisation.
-        reward_scale: the factor of its rewards.
+        reports: of each actor, in their order.
         policy_lag: rounds by which the policy that sampled is older than the one to train.
     """
 
     rollout: Rollout
-    stats: list[dict[str, Any]]
-    obs_rms_state: RmsState | None
-    reward_scale: float
+    reports: list[ActorReport]
     policy_lag: int
 
     @property
     def overlap(self) -> str:
         """Bodies that overlap at the first reset, in words; empty if none do, and after the first round."""
-        return str(self.stats[0]["overlap"])
+        return self.reports[0].overlap
 
     @property
     def annotate_seconds(self) -> float:
-        """Of the slowest actor."""
-        return float(max(actor["annotate_seconds"] for actor in self.stats))
+        """What the slowest actor took to complete its slices."""
+        return max(report.annotate_seconds for report in self.reports)
+
+    @property
+    def idle_seconds(self) -> float:
+        """How long an actor waited on average for the slowest one."""
+        seconds = [report.sample_seconds + report.annotate_seconds for report in self.reports]
+        return max(seconds) - sum(seconds) / len(seconds)
 
 
 class Sampler:
@@ -73,9 +75,9 @@ class Sampler:
         self._rollouts = [
             Rollout({name: block.arrays[slot_name(name, slot)] for name in names}) for slot in range(plan.num_slots)
         ]
-        self._frozen: list[tuple[RmsState | None, float]] = [(None, 1.0)] * plan.num_slots
+        self._normalizations = [RAW] * plan.num_slots
         self._in_flight: int | None = None  # round that the actors are sampling or have sampled
-        self._settled: list[dict[str, Any]] | None = None  # its statistics, once they are in
+        self._settled: list[ActorReport] | None = None  # the reports of it, once they are in
         self._states: list[PlainState] | None = None
 
     def collect(self, round_index: int, now: Frozen) -> Sampled:
@@ -85,14 +87,14 @@ class Sampler:
             self._begin(round_index, now)
         assert self._in_flight == round_index
         self.settle()
-        stats, self._settled, self._in_flight = self._settled, None, None
-        assert stats is not None
+        reports, self._settled, self._in_flight = self._settled, None, None
+        assert reports is not None
         self._states = self._pool.states
         if self._lag and round_index + 1 < self._plan.num_rounds:
             self._begin(round_index + 1, now)
         slot = round_index % len(self._rollouts)
-        self._rollouts[slot].fill()
-        return Sampled(self._rollouts[slot], stats, *self._frozen[slot], lag)
+        self._rollouts[slot].fill(self._normalizations[slot])
+        return Sampled(rollout=self._rollouts[slot], reports=reports, policy_lag=lag)
 
     @property
     def states(self) -> list[PlainState]:
@@ -118,6 +120,10 @@ class Sampler:
         self._publish(slot, now)
         return self._pool.evaluate(seeds, slot)
 
+    def stop(self) -> None:
+        """Ends the actors at once, whatever they are doing."""
+        self._pool.close(0.0)
+
     def _begin(self, round_index: int, now: Frozen) -> None:
         slot = round_index % len(self._rollouts)
         self._publish(slot, now)
@@ -137,7 +143,7 @@ class Sampler:
             ("reward_scale", scale),
         ):
             self._arrays[slot_name(name, slot)][:] = value
-        self._frozen[slot] = (state if config.normalize_obs else None, scale)
+        self._normalizations[slot] = Normalization(state if config.normalize_obs else None, scale)
 
 
 def actor_jobs(plan: Plan, block: SharedBlock) -> list[ActorJob]:
@@ -166,6 +172,5 @@ def _actor_job(plan: Plan, block: SharedBlock, actor_id: int) -> ActorJob:
         block=block,
         normalize_obs=config.normalize_obs,
         normalize_reward=config.normalize_reward,
-        assistant=plan.kind.assistant,
-        assistant_settings=plan.kind.assistant_settings(config),
+        assistant=plan.kind.assistant(plan),
     )

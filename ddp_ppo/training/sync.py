@@ -1,6 +1,7 @@
 """What learners agree on after each round: averaged parameters, merged statistics, metrics, and whether to stop.
 
-Every rank comes here once a round; these are all collectives of a run but for averaged gradients and checkpoints.
+These are all collectives of a round but for averaged gradients, checkpoints and models; every rank comes here equally
+often.
 
 Shapes: W learners, D observation size, P parameters.
 """
@@ -10,26 +11,25 @@ from __future__ import annotations
 import math
 import os
 import zlib
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
 import torch
-from numpy.typing import NDArray
 
 from ddp_ppo.distributed.group import LearnerGroup, average_metrics, remember_folder
 from ddp_ppo.learners.interface import Learner
-from ddp_ppo.maths.moments import RmsState, empty_rms_state, merge_rms_states
-from ddp_ppo.protocols import Arrays
-from ddp_ppo.runs.metric_table import METRICS, totals
-
-_EPISODES = ("episodes", "episode_return_sum", "episode_len_sum", "episode_terminations")
+from ddp_ppo.maths.moments import RmsState, merge_rms_states
+from ddp_ppo.protocols import ActorReport, Arrays, FloatArray
+from ddp_ppo.runs.agreement import average_states
+from ddp_ppo.runs.metric_table import BUFFER_SIZE, MetricTable
+from ddp_ppo.training.message import EpisodeSums, Message, merged
 
 
 class ConsistencyError(RuntimeError):
-    """LearnerGroup that must be equal are not; the message names the rank and what differs."""
+    """Learners that must be equal are not; the message names the rank and what differs."""
 
 
 class Statistics(NamedTuple):
@@ -39,7 +39,7 @@ class Statistics(NamedTuple):
     returns: RmsState
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class Outcome:
     """What all learners know after a round.
 
@@ -52,6 +52,123 @@ class Outcome:
     statistics: Statistics
     metrics: dict[str, float]
     stop_signal: int | None
+
+
+class Sync:
+    """Keeps the learners of a run together: when parameters are averaged, and whether they are everyone's."""
+
+    def __init__(
+        self, group: LearnerGroup, learner: Learner, table: MetricTable, *, interval: int, num_rounds: int
+    ) -> None:
+        """Averages learners that drift apart after every `interval` rounds and after the last one.
+
+        Args:
+            table: says what becomes of several learners' values of a metric.
+        """
+        self._group, self._learner, self._table = group, learner, table
+        self._interval, self._num_rounds = interval, num_rounds
+        self._rounds_apart = 0  # since learners were equal
+        self._terms: tuple[str, ...] = ()  # names of the reward's terms, the same on all ranks
+
+    @property
+    def is_apart(self) -> bool:
+        """Whether learners differ, so that the parameters of this one are not everyone's."""
+        return self._rounds_apart > 0
+
+    def state_dict(self) -> dict[str, Any]:
+        """What the next rounds depend on, as plain values."""
+        return {"rounds_apart": self._rounds_apart}
+
+    def load_state_dict(self, state: Mapping[str, Any]) -> None:
+        """Goes on where `state_dict` was called."""
+        self._rounds_apart = int(state["rounds_apart"])
+
+    def after_round(
+        self,
+        num_done: int,
+        history: Statistics,
+        *,
+        reports: Sequence[ActorReport],
+        metrics: Mapping[str, float],
+        stop_signal: int | None,
+    ) -> Outcome:
+        """Averages parameters where that is due, and merges the round of all learners.
+
+        Args:
+            num_done: rounds that are done, this one included.
+            history: the statistics that the round was sampled with.
+            reports: of this learner's actors.
+            metrics: of this learner's train step; the same names on every rank.
+            stop_signal: what this process has been asked to end with.
+
+        Raises:
+            ConsistencyError: what has to be equal on all ranks is not.
+        """
+        if self._learner.is_drifting and self._group.num_learners > 1:
+            self._rounds_apart += 1
+            if num_done == self._num_rounds or num_done % self._interval == 0:
+                self._average()
+        messages = self._exchange(history, reports, metrics, stop_signal)
+        _require_equal(messages, free=self._learner.common().tensors if self.is_apart else ())
+        return Outcome(
+            statistics=Statistics(
+                merge_rms_states([history.obs, *(message.obs_moments for message in messages)]),
+                merge_rms_states([history.returns, *(message.return_moments for message in messages)]),
+            ),
+            metrics=_together(messages, self._table),
+            stop_signal=max(message.stop_signal for message in messages) or None,
+        )
+
+    def agreed_parameters(self) -> FloatArray:
+        """What acts by agreement of all learners, [P], on rank 0; elsewhere this learner's. A collective if apart."""
+        own = self._learner.acting_parameters()
+        states = [{"parameters": each} for each in self._group.gather(own)] if self.is_apart else []
+        agreed: FloatArray = (
+            average_states(states, averaged=["parameters"], counted=[])["parameters"] if states else own
+        )
+        return agreed
+
+    def agreed_state(self, states: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
+        """The state of a learner on which learners with these states agree. No collective."""
+        averaged, counted = self._learner.common()
+        return average_states(states, averaged={"parameters", *averaged}, counted=counted)
+
+    def _average(self) -> None:
+        """Averages what is common by one all_reduce over one flat vector."""
+        common = self._learner.common()
+        tensors = list(common.tensors.values())
+        vector = torch.cat([tensor.reshape(-1) for tensor in tensors])
+        self._group.average(vector)
+        for tensor, part in zip(tensors, torch.split(vector, [tensor.numel() for tensor in tensors]), strict=True):
+            tensor.copy_(part.reshape(tensor.shape))
+        for count in common.counted.values():
+            count.round_()
+        self._rounds_apart = 0
+
+    def _exchange(
+        self,
+        history: Statistics,
+        reports: Sequence[ActorReport],
+        metrics: Mapping[str, float],
+        stop_signal: int | None,
+    ) -> list[Message]:
+        """The messages of all learners; again where one of them has met a term of the reward that is new to others."""
+        known = _checksum_of(self._terms)
+        own = Message(
+            stop_signal=stop_signal or 0,
+            terms_checksum=_checksum_of({*self._terms, *term_names(reports)}),
+            episodes=EpisodeSums.of(reports),
+            checksums=_checksums(self._learner, history),
+            obs_moments=merged([report.obs_rms_moments for report in reports], len(history.obs["mean"])),
+            return_moments=merged([report.return_rms_moments for report in reports], len(history.returns["mean"])),
+            metrics={**metrics, **reward_metrics(reports, self._terms)},
+        )
+        messages = [own.unpack(row) for row in self._group.exchange(own.pack())]
+        if all(message.terms_checksum == known for message in messages):
+            return messages
+        found = {name for names in self._group.gather(term_names(reports)) for name in names}
+        self._terms = self._group.share(tuple(sorted({*self._terms, *found})))
+        return self._exchange(history, reports, metrics, stop_signal)
 
 
 def share_folder(group: LearnerGroup, folder: Path | None, start_round: int) -> Path:
@@ -71,130 +188,68 @@ def share_folder(group: LearnerGroup, folder: Path | None, start_round: int) -> 
     return Path(shared)
 
 
-def average_common(learner: Learner, group: LearnerGroup) -> None:
-    """Averages parameters and optimizer state of all learners by one all_reduce over one flat vector.
-
-    The moments are averaged too: kept local they would push each learner away from the average again, and ranks would
-    not be equal after a sync.
-    """
-    common = learner.common()
-    tensors = list(common.values())
-    vector = torch.cat([tensor.reshape(-1) for tensor in tensors])
-    group.average(vector)
-    for tensor, part in zip(tensors, torch.split(vector, [tensor.numel() for tensor in tensors]), strict=True):
-        tensor.copy_(part.reshape(tensor.shape))
-    common["step"].round_()
-
-
-def exchange(
-    group: LearnerGroup,
-    learner: Learner,
-    history: Statistics,
-    *,
-    stats: Sequence[Mapping[str, Any]],
-    metrics: Mapping[str, float],
-    stop_signal: int | None,
-    is_synced: bool,
-) -> Outcome:
-    """Merges one round of all learners.
-
-    Args:
-        history: the statistics that the round was sampled with.
-        stats: of this learner's actors.
-        metrics: of this learner's train step; the same names on every rank.
-        stop_signal: what this process has been asked to end with.
-        is_synced: parameters and optimizer state have to be equal on all ranks.
-
-    Raises:
-        ConsistencyError: they are not, or the statistics or the learning rate are not.
-    """
-    common = {name: tensor.cpu().numpy() for name, tensor in learner.common().items()}
-    hashes = _hashes({**common, **_not_trained(learner, history)})
-    parts = [
-        [float(stop_signal or 0)],
-        [float(sum(actor[name] for actor in stats)) for name in _EPISODES],
-        list(hashes.values()),
-        _packed(_merged(stats, "obs_rms_moments", len(history.obs["mean"]))),
-        _packed(_merged(stats, "return_rms_moments", 1)),
-        list(metrics.values()),
-    ]
-    rows = group.exchange(np.concatenate([np.asarray(part, np.float64) for part in parts]))
-    ends = np.cumsum([len(part) for part in parts])
-    stops, episodes, hash_rows, obs_rows, return_rows, metric_rows = np.split(rows, ends[:-1], axis=1)
-    first = 0 if is_synced else len(common)
-    _require_equal(list(hashes)[first:], hash_rows[:, first:])
-    statistics = Statistics(
-        merge_rms_states([history.obs, *(_unpacked(row) for row in obs_rows)]),
-        merge_rms_states([history.returns, *(_unpacked(row) for row in return_rows)]),
-    )
-    per_learner = [dict(zip(metrics, row.tolist(), strict=True)) for row in metric_rows]
-    together = average_metrics(per_learner, [one["buffer_size"] for one in per_learner])
-    summed = totals([*METRICS, *learner.metrics]).intersection(metrics)
-    together |= {name: sum(one[name] for one in per_learner) for name in summed}
-    together |= _episode_metrics(*episodes.sum(axis=0).tolist())
-    together["sync/distinct_parameters"] = float(len(np.unique(hash_rows[:, 0])))
-    return Outcome(statistics, together, int(stops.max()) or None)
-
-
-def term_names(stats: Sequence[Mapping[str, Any]]) -> list[str]:
+def term_names(reports: Sequence[ActorReport]) -> list[str]:
     """The names of the reward's terms in these actors' reports."""
-    return sorted({name for actor in stats for name in actor["reward_terms"]})
+    return sorted({name for report in reports for name in report.reward_terms})
 
 
-def reward_metrics(stats: Sequence[Mapping[str, Any]], names: Sequence[str]) -> dict[str, float]:
+def reward_metrics(reports: Sequence[ActorReport], names: Sequence[str]) -> dict[str, float]:
     """Means over the actors of these terms of the reward; NaN where none of them has anything finite to report."""
     metrics = {}
     for name in names:
-        values = [value for actor in stats if math.isfinite(value := actor["reward_terms"].get(name, math.nan))]
+        values = [value for report in reports if math.isfinite(value := report.reward_terms.get(name, math.nan))]
         metrics[f"reward/{name.removeprefix('reward_')}"] = sum(values) / len(values) if values else math.nan
     return metrics
 
 
-def _episode_metrics(count: float, return_sum: float, length_sum: float, terminations: float) -> dict[str, float]:
+def _together(messages: Sequence[Message], table: MetricTable) -> dict[str, float]:
+    """The metrics of all learners together, as the table says: means weighted by samples, or sums."""
+    per_learner = [dict(message.metrics) for message in messages]
+    metrics = average_metrics(per_learner, [one[BUFFER_SIZE] for one in per_learner])
+    for row in (row for row in table if row.name in metrics):
+        values = [one[row.name] for one in per_learner]
+        if row.reduction == "sum":
+            metrics[row.name] = sum(values)
+        if row.has_extremes and len(values) > 1:
+            metrics |= {f"{row.name}_min": min(values), f"{row.name}_max": max(values)}
+    metrics |= _episode_metrics(EpisodeSums(*map(sum, zip(*(message.episodes for message in messages), strict=True))))
+    first_checksums = {next(iter(message.checksums.values())) for message in messages}
+    metrics["sync/distinct_parameters"] = float(len(first_checksums))
+    return metrics
+
+
+def _episode_metrics(sums: EpisodeSums) -> dict[str, float]:
+    count = sums.episodes
     return {
         "rollout/episodes": count,
-        "rollout/episode_return_mean": return_sum / count if count else math.nan,
-        "rollout/episode_length_mean": length_sum / count if count else math.nan,
-        "rollout/terminated_fraction": terminations / count if count else math.nan,
+        "rollout/episode_return_mean": sums.returns / count if count else math.nan,
+        "rollout/episode_length_mean": sums.lengths / count if count else math.nan,
+        "rollout/terminated_fraction": sums.terminations / count if count else math.nan,
     }
 
 
-def _not_trained(learner: Learner, history: Statistics) -> Arrays:
-    """What has to be equal on all ranks after every round."""
-    return {
+def _checksums(learner: Learner, history: Statistics) -> dict[str, int]:
+    """Of what learners have in common, trained parameters first, and of what is equal after every round."""
+    always: Arrays = {
         "obs_rms_state": np.concatenate([history.obs["mean"], history.obs["var"], [history.obs["count"]]]),
         "return_rms_state": np.concatenate([history.returns["mean"], history.returns["var"]]),
         "learning_rate": np.array(learner.learning_rate),
     }
+    common = {name: tensor.cpu().numpy() for name, tensor in learner.common().tensors.items()}
+    return {name: zlib.crc32(array.tobytes()) for name, array in {**common, **always}.items()}
 
 
-def _hashes(arrays: Arrays) -> dict[str, float]:
-    """Checksums that differ where two ranks differ in a single bit."""
-    return {name: float(zlib.crc32(array.tobytes())) for name, array in arrays.items()}
+def _checksum_of(names: Iterable[str]) -> int:
+    return zlib.crc32("\n".join(sorted(names)).encode())
 
 
-def _require_equal(names: list[str], rows: NDArray[np.float64]) -> None:
-    for column, name in enumerate(names):
-        values, first, counts = np.unique(rows[:, column], return_index=True, return_counts=True)
-        if len(values) == 1:
-            continue
+def _require_equal(messages: Sequence[Message], *, free: Iterable[str]) -> None:
+    """Raises ConsistencyError where learners differ in something that is not free to differ."""
+    for name in (name for name in messages[0].checksums if name not in set(free)):
+        values = [message.checksums[name] for message in messages]
         # What most ranks have counts as right; of two ranks nobody can say, and rank 0's does.
-        right = min(range(len(values)), key=lambda i: (-counts[i], first[i]))
-        rank = np.flatnonzero(rows[:, column] != values[right])[0]
-        raise ConsistencyError(
-            f"{name} of rank {rank} differs from rank {first[right]}'s; the last checkpoint is intact"
-        )
-
-
-def _merged(stats: Sequence[Mapping[str, Any]], name: str, size: int) -> RmsState:
-    """This learner's moments of the round: those of its actors together."""
-    return merge_rms_states([empty_rms_state(size), *(s[name] for s in stats if s[name] is not None)])
-
-
-def _packed(state: RmsState) -> list[float]:
-    return [state["count"], *state["mean"].tolist(), *state["var"].tolist()]
-
-
-def _unpacked(row: NDArray[np.float64]) -> RmsState:
-    size = (len(row) - 1) // 2
-    return {"mean": row[1 : 1 + size].copy(), "var": row[1 + size :].copy(), "count": float(row[0])}
+        right = max(dict.fromkeys(values), key=values.count)
+        if wrong := [rank for rank, value in enumerate(values) if value != right]:
+            raise ConsistencyError(
+                f"{name} of rank {wrong[0]} differs from rank {values.index(right)}'s; the last checkpoint is intact"
+            )

@@ -13,11 +13,11 @@ def with_time_split(
     """A round's metrics with its `time/*` metrics behind them.
 
     Args:
-        row: with the transfer and idle time, which a learner and its actors report; they move to the others.
+        row: with the transfer time, if the learner reports one, and the idle time; they move to the others.
         seconds: sample (with annotate), annotate, train (with transfer), sync, record, and the round in all.
         num_steps: environment steps of all learners.
     """
-    transfer = row[seconds_of("transfer")]
+    transfer = row.get(seconds_of("transfer"), 0.0)
     split = {
         "sample": max(0.0, seconds["sample"] - seconds["annotate"]),  # with overlap most of it passes unseen
         "annotate": seconds["annotate"],

@@ -1,92 +1,60 @@
-"""The training loop of one learner: publish, sample, train, sync, record, once a round.
+"""The training loop of one learner: sample, train, sync, evaluate, record, checkpoint, once per round.
 
-All collectives of a round are called from `_sync`, except those that a learner received as functions for gradient
-averaging. World size 1, one environment and no GPU are ordinary values here.
+World size 1, one environment and no GPU are ordinary values here.
 
 Shapes: T rollout_length, B environments of this learner, D observation size, P parameters.
 """
 
 from __future__ import annotations
 
-import math
+import gc
 import os
 import signal
-import time
 from collections.abc import Mapping
 from contextlib import ExitStack
-from dataclasses import dataclass
-from pathlib import Path
+from dataclasses import replace
 from typing import Any
 
-import numpy as np
 import torch
 
 from ddp_ppo.config.settings import Config
-from ddp_ppo.distributed.group import CollectiveError, LearnerGroup
+from ddp_ppo.distributed.group import CollectiveError
 from ddp_ppo.processes.stop_request import CutShort, StopRequest
 from ddp_ppo.runs.anomalies import overlap_at_reset
 from ddp_ppo.runs.console import Console
-from ddp_ppo.sampling.actor_pool import ActorError, ActorPool
-from ddp_ppo.sampling.episodes import evaluation_seeds
-from ddp_ppo.sampling.finite import NonFiniteError, first_in_parameters
-from ddp_ppo.sampling.shared_memory import SharedBlock, page_locked
-from ddp_ppo.training.diagnosis import find_cause
+from ddp_ppo.sampling.actor_pool import ActorError
+from ddp_ppo.sampling.finite import NonFiniteError
+from ddp_ppo.training.assembly import assemble
+from ddp_ppo.training.clock import Clock
+from ddp_ppo.training.evaluator import Moment
+from ddp_ppo.training.history import History, OnRound, TrainingResult
 from ddp_ppo.training.plan import Plan, prepare
-from ddp_ppo.training.recorder import FaultRecorder, Recorder
-from ddp_ppo.training.resume import Standing, is_finite, restore_rank
-from ddp_ppo.training.sampler import Frozen, Sampled, Sampler, actor_jobs
-from ddp_ppo.training.sync import (
-    ConsistencyError,
-    Outcome,
-    Statistics,
-    average_common,
-    exchange,
-    reward_metrics,
-    share_folder,
-    term_names,
-)
+from ddp_ppo.training.resume import RunState, restore_actors, restore_learner
+from ddp_ppo.training.sampler import Frozen, Sampled
+from ddp_ppo.training.sync import ConsistencyError, Outcome
 from ddp_ppo.training.time_split import with_time_split
-
-_COLLECT_SECONDS = 1.5  # that rank 0 waits for the others' state when a run ends early
-_EVENTS = {  # what a failure is called in events.jsonl
-    ActorError: "actor_error",
-    CollectiveError: "collective_error",
-    ConsistencyError: "consistency_error",
-    NonFiniteError: "non_finite",
-}
-
-
-@dataclass(frozen=True)
-class TrainingResult:
-    """How a run ended.
-
-    Attributes:
-        folder: the run's folder; None for a surplus process.
-        rounds, env_steps: done in all, earlier sessions of a resumed run included.
-        eval_return, best_return: last and best mean evaluation return; NaN without one.
-        stop_signal: the signal that ended the run early, None if it ran to its end.
-    """
-
-    folder: Path | None
-    rounds: int = 0
-    env_steps: int = 0
-    eval_return: float = math.nan
-    best_return: float = math.nan
-    stop_signal: int | None = None
 
 
 def train(
-    config: Config, *, environ: Mapping[str, str] | None = None, console: Console | None = None
+    config: Config,
+    *,
+    environ: Mapping[str, str] | None = None,
+    console: Console | None = None,
+    on_round: OnRound | None = None,
 ) -> TrainingResult:
     """Trains one configuration, to the end or until the process gets INT, TERM or HUP.
 
-    In a program of your own: call it from the main thread, below `if __name__ == "__main__":`, as the actors that it
-    starts import the program again. Set OPENBLAS_NUM_THREADS=1 before NumPy is imported, as the command line does.
+    Call it below `if __name__ == "__main__":`, as the actors that it starts import the program again; from any thread,
+    though only the main one hears signals. Set OPENBLAS_NUM_THREADS=1 before NumPy is imported, as the command line
+    does.
 
     Args:
         config: of `load_config("task.yaml", ["seed=3"])`, or `Config(env_id="CartPole-v1", seed=3)`.
         environ: torchrun's variables, which say which of the learners this process is; None for those of the process.
         console: where to print; `Console.silent()` says nothing.
+        on_round: is called after each round with its row of metrics. If it returns False the run ends after this round
+            as it does after its last one, with a checkpoint and a model. With several learners each process calls its
+            own, and False from any of them ends the run.
 
     Returns:
         how the run ended; the same for every learner but for the folder's use.
@@ -100,279 +68,183 @@ def train(
     if plan.topology.is_surplus:
         for note in plan.topology.notes:
             console.say(note)
-        return TrainingResult(None)
-    torch.set_num_threads(plan.kind.torch_threads(plan))
-    stop = StopRequest()
-    try:
-        with ExitStack() as stack:
-            return _Run(plan, console, stop, stack).loop()
-    except CutShort:  # while the actors were starting
-        return TrainingResult(None, stop_signal=stop.signal)
-    finally:
-        stop.restore()
+        return TrainingResult(folder=None)
+    with StopRequest() as stop, ExitStack() as after:
+        after.callback(gc.collect)  # parts refer to each other: else the rollouts' memory would stay for a while
+        after.callback(torch.set_num_threads, torch.get_num_threads())
+        torch.set_num_threads(plan.kind.torch_threads(plan))
+        try:
+            with ExitStack() as stack:
+                return _Run(plan, console, stop=stop, stack=stack, on_round=on_round).loop()
+        except CutShort:  # while the actors were starting
+            return TrainingResult(folder=None, stop_signal=stop.signal)
 
 
 class _Run:
-    """One learner's state over the rounds: its learner, its actors, the statistics, and what it writes down."""
+    """One learner's part of a run; `done` is where it stands after its last complete round."""
 
-    def __init__(self, plan: Plan, console: Console, stop: StopRequest, stack: ExitStack) -> None:
-        config, topology = plan.config, plan.topology
-        self.plan, self.config, self.stop = plan, config, stop
-        recorder = (Recorder if topology.rank == 0 else FaultRecorder)(plan, console)
-        self.recorder = stack.enter_context(recorder)
-        for note in plan.notes:
-            self.recorder.say(f"note: {note}")
-        self.block = SharedBlock(plan.block_shapes)
-        stack.callback(self.block.close)
-        self.pool = stack.enter_context(
-            ActorPool(
-                actor_jobs(plan, self.block),
-                timeout_seconds=config.actor_timeout_seconds,
-                max_restarts=config.max_actor_restarts,
-                on_restart=lambda what: self.recorder.event("actor_restart", self.round, what),
-            )
-        )
-        self.sampler = Sampler(plan, self.block, self.pool)
-        self.group = stack.enter_context(LearnerGroup(topology, timeout_seconds=config.collective_timeout_seconds))
-        start_round = plan.resumed[1]["round"] if plan.resumed is not None else 0
-        self.recorder.join(share_folder(self.group, self.recorder.path, start_round))
-        stack.enter_context(page_locked(self.block.memory, topology.device, self.recorder.say))
-        self.terms: list[str] | None = None  # of the reward
-        self.round = self.env_steps = 0
-        self.elapsed_seconds = self.checkpoint_seconds = 0.0
-        self.best_return = self.eval_return = math.nan
-        self.unwritten_best: tuple[Frozen, dict[str, Any]] | None = None
+    def __init__(
+        self, plan: Plan, console: Console, *, stop: StopRequest, stack: ExitStack, on_round: OnRound | None
+    ) -> None:
         start = plan.starting_point()
-        self.statistics = Statistics(start.obs_rms_state, start.return_rms_state)
-        self.learner = plan.kind.make(
-            plan, start.parameters, arrays=self.block.arrays, pool=self.pool, group=self.group
-        )
-        with stop.cuttable():
-            self.pool.wait_ready()
-        if plan.resumed is not None:
-            self._restore(plan.resumed[1])
+        self.plan, self.stop, self.on_round = plan, stop, on_round
+        self.done = self.start = RunState.first(start) if plan.resumed is None else RunState.of(plan.resumed.content)
+        self.is_over = self.done.round >= plan.num_rounds
+        self.stop_signal: int | None = None
+        self.clock, self.history = Clock(), History()
+        parts = assemble(plan, start, console=console, stop=stop, stack=stack, num_done=lambda: self.done.round)
+        self.recorder, self.pool, self.group = parts.recorder, parts.pool, parts.group
+        self.learner, self.sampler, self.sync = parts.learner, parts.sampler, parts.sync
+        self.diagnosis, self.evaluator, self.saver = parts.diagnosis, parts.evaluator, parts.saver
+        self.has_listener = self.group.is_any(on_round is not None)  # some rank may end the run after any round
+        self._restore()
+        self.recorder.open_logs(self.done.round, self.done.env_steps)
+
+    def _restore(self) -> None:
+        """Goes on from the checkpoint, or makes all learners start equal."""
+        resumed, say = self.plan.resumed, self.recorder.say
+        if resumed is None:
+            self.group.broadcast(list(self.learner.common().tensors.values()))
         else:
-            self.group.broadcast(list(self.learner.common().values()))
-        self.recorder.open_logs(self.round, self.env_steps)
-        self.kept = self._standing()  # that of the last whole round, for an end in mid-round
+            self.sync.load_state_dict(restore_learner(resumed, self.plan, self.learner, say))
+            restore_actors(resumed, self.plan, self.pool, say)
+            self.evaluator.resume(self.done)
+        self.done = replace(self.done, sync=self.sync.state_dict(), own=self._own())
+
+    def _own(self) -> dict[str, Any]:
+        return {"learner": self.learner.state_dict(), "actors": self.sampler.states}
 
     def loop(self) -> TrainingResult:
-        """All rounds, or those until a stop request or a failure, which leave what whole rounds have learnt."""
+        """All rounds, or those until a request to end or a failure, which leave what complete rounds have learnt."""
         try:
             return self._rounds()
         except CutShort:
             return self._cut_short()
-        except Exception as error:  # whatever it is, foreseen or not: what whole rounds have learnt is kept
+        except Exception as error:  # whatever it is, foreseen or not
             if self.stop.is_overdue and isinstance(error, CollectiveError):  # those that left were asked to stop too
                 return self._cut_short()
-            kind = _EVENTS.get(type(error), "error")
-            headline = str(error).partition("\n")[0] if kind != "error" else repr(error)
-            self.recorder.event(kind, self.kept.round, headline, is_shown=False)
-            self.group.leave(headline)
-            if not isinstance(error, ConsistencyError):  # then nobody knows which rank's state is right
-                self._save_kept()
+            self._fail(error)
             raise
 
     def _rounds(self) -> TrainingResult:
-        """Rounds until the last one or a stop request; the one place that reads like the algorithm."""
-        config, plan = self.config, self.plan
-        session_start, first_round, first_elapsed = time.perf_counter(), self.round, self.elapsed_seconds
-        stop_signal: int | None = None
-        while self.round < plan.num_rounds and stop_signal is None:
-            started = time.perf_counter()
+        """The algorithm: rounds until the last one, a stop request, or the end that a program asks for."""
+        while not self.is_over:
             with self.stop.cuttable():
-                data = self._sample()
-                sampled = time.perf_counter()
-                metrics = self._train(data)
-            trained = time.perf_counter()
-            self.round += 1
-            outcome = self._sync(data, metrics)
-            self.statistics, stop_signal = outcome.statistics, outcome.stop_signal
-            self.env_steps += config.transitions_per_round(plan.topology.num_learners)
-            synced = time.perf_counter()
-            is_last = self.round == plan.num_rounds or stop_signal is not None
-            evaluation = self._evaluate()
-            self._write_best()
-            ended = time.perf_counter()
-            self.elapsed_seconds = first_elapsed + ended - session_start
-            times = {
-                "sample": sampled - started,
-                "annotate": data.annotate_seconds,
-                "train": trained - sampled,
-                "sync": synced - trained,
-                "record": ended - synced + self.checkpoint_seconds,
-                "round": ended - started + self.checkpoint_seconds,
-            }
-            done = {"round": float(self.round), "env_steps": float(self.env_steps)}
-            lag = {"rollout/policy_lag": float(data.policy_lag)}
-            steps = config.transitions_per_round(plan.topology.num_learners)
-            row = done | outcome.metrics | evaluation | lag
-            row = with_time_split(row, times, num_steps=steps, elapsed_seconds=self.elapsed_seconds)
-            seconds_left = (ended - session_start) / (self.round - first_round) * (plan.num_rounds - self.round)
-            self.recorder.row(row, seconds_left=seconds_left, is_last=is_last)
-            if data.overlap:
-                self.recorder.anomaly(overlap_at_reset(data.overlap), self.round, self.env_steps)
-            # After the row: a run that is killed in between goes on from the checkpoint before, and drops the row.
-            self.checkpoint_seconds = 0.0
-            self.kept = self._standing()
-            if is_last or self.round % config.checkpoint_interval == 0:
-                self._checkpoint()
-                self.checkpoint_seconds = time.perf_counter() - ended
-        if self.round == first_round:
-            self.recorder.say(f"nothing to do: all {plan.num_rounds} rounds are done")
-        return self._result(stop_signal)
-
-    def _result(self, stop_signal: int | None) -> TrainingResult:
-        path = self.recorder.path
-        return TrainingResult(path, self.round, self.env_steps, self.eval_return, self.best_return, stop_signal)
-
-    def _standing(self) -> Standing:
-        """After the rounds that are done."""
-        own = {"learner": self.learner.state_dict(), "actors": self.sampler.states}
-        done = (self.round, self.env_steps, self.elapsed_seconds)
-        return Standing(*done, *self.statistics, self.best_return, self.eval_return, own)
-
-    def _cut_short(self) -> TrainingResult:
-        """Gives the round up that takes too long for a stop request."""
-        self.pool.close(0.0)
-        kept = self.kept
-        self.group.leave(f"asked to stop by {signal.Signals(self.stop.signal or signal.SIGTERM).name}")
-        self._save_kept()
-        self.recorder.event("cut_short", kept.round, f"the stop request has cut round {kept.round + 1} short")
-        self.round, self.env_steps = kept.round, kept.env_steps
-        return self._result(self.stop.signal)
-
-    def _save_kept(self) -> None:
-        """Saves the last whole round, without a collective: where every rank can still say what it had then."""
-        kept = self.kept
-        ranks = self.group.collect(f"round {kept.round}", kept.own, seconds=_COLLECT_SECONDS) if kept.round else []
-        if ranks and is_finite(ranks):
-            self.recorder.checkpoint(kept.round, kept.content(ranks))
-
-    def _frozen(self) -> Frozen:
-        """The policy as it is now, to sample, evaluate or save; none of it with a parameter that is not finite."""
-        parameters = self.learner.acting_parameters()
-        if bad := first_in_parameters(self.plan.network, parameters):
-            raise self._non_finite(f"after round {self.round}: the parameter {bad}")
-        return Frozen(parameters, self.statistics.obs, self.statistics.returns)
-
-    def _non_finite(self, what: str) -> NonFiniteError:
-        return NonFiniteError(f"rank {self.plan.topology.rank}, {what}; the last checkpoint is intact")
+                with self.clock("sample"):
+                    data = self._sample()
+                with self.clock("train"):
+                    metrics = self._train(data)
+            with self.clock("sync"):
+                outcome = self._sync(data, metrics)
+            with self.clock("record"):
+                evaluation = self.evaluator.after_round(self._next, outcome.statistics)
+                self._record(data, outcome, evaluation)
+                # After the row: a run that is killed in between goes on from the checkpoint before, and drops the row.
+                if self.is_over or self.done.round % self.plan.config.checkpoint_interval == 0:
+                    self._checkpoint()
+        if self.done.round == self.start.round:
+            self.recorder.say(f"nothing to do: all {self.plan.num_rounds} rounds are done")
+        return self._result()
 
     def _sample(self) -> Sampled:
-        """This round's rollout, and evidence where an actor has met a value that is not finite."""
+        """This round's rollout."""
+        parameters = self.learner.acting_parameters()
+        self.diagnosis.require_finite(parameters, self.done.round)
         try:
-            return self.sampler.collect(self.round, self._frozen())
+            return self.sampler.collect(self.done.round, Frozen(parameters, *self.done.statistics))
         except ActorError as error:
-            if error.where is not None and error.state is not None:
-                slices = self.sampler.slices_of(error.job.actor_id, self.round)
-                self.recorder.evidence(error.state, slices, error.where, self.round)
+            self.diagnosis.of_actor(error, self.done)
             raise
 
     def _train(self, data: Sampled) -> dict[str, float]:
-        self.learner.set_obs_rms_state(data.obs_rms_state)
+        """The metrics of the learner's step."""
+        part = self.done.env_steps / self.plan.num_env_steps
         try:
-            _, metrics = self.learner.train_step(
-                data.rollout,
-                round_index=self.round,
-                done=self.env_steps / self.plan.num_env_steps,
-                reward_scale=data.reward_scale,
-            )
+            return self.learner.train_step(data.rollout, round_index=self.done.round, done=part)[1]
         except NonFiniteError as error:
-            is_mean = self.config.sync_mode == "gradients" and self.plan.topology.num_learners > 1
-            note = "; it is the mean of all learners, the cause may lie with another one" if is_mean else ""
-            raise self._explained(data, f"{error}{note}") from None
-        return metrics
-
-    def _explained(self, data: Sampled, seen: str) -> NonFiniteError:
-        """The error of an update, with the first cause of what it has seen, and evidence of it."""
-        words, where = find_cause(self.learner, data.rollout, seen)
-        if where is not None:
-            actor_id, env = divmod(where.env, self.plan.topology.envs_per_actor)
-            words = f"actor {actor_id}: {words}"
-            slices, state = self.sampler.slices_of(actor_id, self.round), self.kept.own["actors"][actor_id]
-            self.recorder.evidence(state, slices, where._replace(env=env)._asdict(), self.round)
-        return self._non_finite(f"round {self.round + 1}: {words}")
+            raise self.diagnosis.of_update(error, data.rollout, self.done) from None
 
     def _sync(self, data: Sampled, metrics: dict[str, float]) -> Outcome:
-        """Averages parameters where due, and merges the round of all learners."""
-        config = self.config
-        averages_parameters = self.learner.averages_parameters
-        is_last = self.round == self.plan.num_rounds
-        is_due = averages_parameters and (is_last or self.round % config.param_sync_interval == 0)
-        if is_due:
-            average_common(self.learner, self.group)
-        seconds = [actor["sample_seconds"] + actor["annotate_seconds"] for actor in data.stats]
-        metrics["time/idle_seconds"] = max(seconds) - sum(seconds) / len(seconds)
-        if self.terms is None:  # in its first round every rank learns what rank 0 calls them
-            self.terms = self.group.share(term_names(data.stats))
-        metrics |= reward_metrics(data.stats, self.terms)
-        return exchange(
-            self.group,
-            self.learner,
-            self.statistics,
-            stats=data.stats,
-            metrics=metrics,
+        """What all learners know of the round."""
+        return self.sync.after_round(
+            self.done.round + 1,
+            self.done.statistics,
+            reports=data.reports,
+            metrics={**metrics, "time/idle_seconds": data.idle_seconds},
             stop_signal=self.stop.signal,
-            is_synced=is_due or not averages_parameters,
         )
 
-    def _evaluate(self) -> dict[str, float]:
-        """Deterministic episodes with fixed seeds on rank 0 where due; writes the model, and keeps the best mean's."""
-        interval = self.config.eval_interval
-        is_due = self.round == self.plan.num_rounds or (interval > 0 and self.round % interval == 0)
-        result = {"eval/return_mean": math.nan, "eval/return_std": math.nan, "eval/length_mean": math.nan}
-        if not is_due or self.plan.topology.rank != 0:
-            return result
-        now = self._frozen()
-        seeds = evaluation_seeds(self.config.seed, self.config.eval_episodes)
-        try:
-            with self.stop.cuttable():
-                episodes = self.sampler.evaluate(seeds, now)
-        except CutShort:  # the round itself is whole
-            self.pool.close(0.0)
-            return result
-        fault = next((episode.fault for episode in episodes if episode.fault), None)
-        if fault is not None:
-            what = f"the evaluation of round {self.round} does not count: {fault}"
-            self.recorder.event("non_finite", self.round, what)
-        returns = np.array([math.nan if fault else episode.episode_return for episode in episodes])
-        self.eval_return = float(returns.mean())
-        about = self._about_model()
-        self.recorder.model(now, about, is_best=False)
-        best = self.best_return if self.unwritten_best is None else self.unwritten_best[1]["eval_return"]
-        if self.eval_return > best or (math.isnan(best) and not math.isnan(self.eval_return)):
-            self.unwritten_best = now, about
-        length = float(np.mean([episode.length for episode in episodes]))
-        return dict(zip(result, (self.eval_return, float(returns.std()), length), strict=True))
+    @property
+    def _next(self) -> Moment:
+        """That at the end of the round in progress."""
+        steps = self.plan.config.transitions_per_round(self.plan.topology.num_learners)
+        return Moment(self.done.round + 1, self.done.env_steps + steps)
 
-    def _about_model(self) -> dict[str, Any]:
-        """Where the model of this moment comes from."""
-        about: dict[str, Any] = {"round": self.round, "env_steps": self.env_steps, "eval_return": self.eval_return}
-        if self.config.normalize_reward:
-            about["return_rms_state"] = {
-                "mean": float(self.statistics.returns["mean"][0]),
-                "var": float(self.statistics.returns["var"][0]),
-                "count": self.statistics.returns["count"],
-            }
-        return about
+    def _record(self, data: Sampled, outcome: Outcome, evaluation: Mapping[str, float]) -> None:
+        """Completes the round: writes its row and decides whether it is the last one."""
+        moment, seconds = self._next, {**self.clock.lap(), "annotate": data.annotate_seconds}
+        elapsed = self.done.elapsed_seconds + seconds["round"]
+        steps = moment.env_steps - self.done.env_steps
+        row = {
+            **{name: float(value) for name, value in moment._asdict().items()},
+            **outcome.metrics,
+            **evaluation,
+            "rollout/policy_lag": float(data.policy_lag),
+        }
+        row = with_time_split(row, seconds, num_steps=steps, elapsed_seconds=elapsed)
+        self.stop_signal = outcome.stop_signal
+        self.is_over = self._is_last(row)
+        per_round = (elapsed - self.start.elapsed_seconds) / (moment.round - self.start.round)
+        self.recorder.row(row, seconds_left=per_round * (self.plan.num_rounds - moment.round), is_last=self.is_over)
+        if data.overlap:
+            self.recorder.anomaly(overlap_at_reset(data.overlap), *moment)
+        self.history.add(row)
+        self.done = RunState(
+            **moment._asdict(),
+            elapsed_seconds=elapsed,
+            statistics=outcome.statistics,
+            best_return=self.evaluator.best_return,
+            eval_return=self.evaluator.eval_return,
+            sync=self.sync.state_dict(),
+            own=self._own(),
+        )
 
-    def _write_best(self) -> None:
-        """Counts the best model once it is written; one that a full disk does not take is tried after every round."""
-        if self.unwritten_best is not None and self.recorder.model(*self.unwritten_best, is_best=True):
-            self.best_return, self.unwritten_best = self.unwritten_best[1]["eval_return"], None
+    def _is_last(self, row: Mapping[str, float]) -> bool:
+        """Whether the run ends with this round, because it is the last one or somebody on some rank asks for it."""
+        answer = None if self.on_round is None else self.on_round(row)
+        has_ended = answer is not None and not answer
+        if self.has_listener:
+            has_ended = self.group.is_any(has_ended)
+        return has_ended or self.stop_signal is not None or row["round"] >= self.plan.num_rounds
 
     def _checkpoint(self) -> None:
-        """Gathers every rank's state and has it written as one file."""
-        self._frozen()
-        self.recorder.checkpoint(self.round, self.kept.content(self.group.gather(self.kept.own)))
+        """Saves every rank's state; no rank's with a parameter that is not finite."""
+        self.diagnosis.require_finite(self.learner.acting_parameters(), self.done.round)
+        self.saver.save(self.done)
 
-    def _restore(self, content: dict[str, Any]) -> None:
-        """Continues from a checkpoint."""
-        restore_rank(content, self.plan, self.learner, self.pool, self.recorder.say)
-        self.statistics = Statistics(content["obs_rms_state"], content["return_rms_state"])
-        self.round, self.env_steps = content["round"], content["env_steps"]
-        self.elapsed_seconds = content["elapsed_seconds"]
-        self.best_return, self.eval_return = content["best_return"], content["eval_return"]
-        if self.config.sync_mode == "gradients":  # the checkpoint may be of a run that averaged parameters
-            average_common(self.learner, self.group)
+    def _cut_short(self) -> TrainingResult:
+        """Gives the round up that takes too long for a stop request."""
+        self.sampler.stop()
+        self.stop_signal = self.stop.signal
+        self.group.leave(f"asked to stop by {signal.Signals(self.stop_signal or signal.SIGTERM).name}")
+        self.saver.save_alone(self.done)
+        words = f"the stop request has cut round {self.done.round + 1} short"
+        self.recorder.event("cut_short", self.done.round, words)
+        return self._result()
+
+    def _fail(self, error: Exception) -> None:
+        """Notes a failure, tells the other learners, and saves what complete rounds have learnt."""
+        self.group.leave(self.diagnosis.note(error, self.done))
+        if not isinstance(error, ConsistencyError):  # then nobody knows which rank's state is right
+            self.saver.save_alone(self.done)
+
+    def _result(self) -> TrainingResult:
+        return TrainingResult(
+            folder=self.recorder.path,
+            rounds=self.done.round,
+            env_steps=self.done.env_steps,
+            eval_return=self.evaluator.eval_return,
+            best_return=self.evaluator.best_return,
+            stop_signal=self.stop_signal,
+            metrics=self.history.arrays(),
+        )

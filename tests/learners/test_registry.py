@@ -1,5 +1,6 @@
 """The table of learners, and whole runs of the second one: DiscoRL on Catch, from its command line to its files."""
 
+import dataclasses
 import os
 import signal
 import tempfile
@@ -12,7 +13,7 @@ from ddp_ppo.config.load import load_config
 from ddp_ppo.config.sections import OWN
 from ddp_ppo.config.settings import Config, ConfigError
 from ddp_ppo.learners.disco.agent import AgentSpec, acting_parameters
-from ddp_ppo.learners.registry import LEARNERS
+from ddp_ppo.learners.registry import LEARNERS, learner_kind, register_learner
 from ddp_ppo.protocols import EnvSpec
 from ddp_ppo.runs.files import CheckpointError
 from ddp_ppo.runs.model import load_model
@@ -48,11 +49,35 @@ class TableTest(unittest.TestCase):
     def test_every_choice_of_the_setting_has_a_row(self):
         self.assertEqual(tuple(LEARNERS), tuple(OWN))
 
+    def test_a_name_finds_its_row_and_the_row_the_settings_of_its_section(self):
+        for name, kind in LEARNERS.items():
+            self.assertEqual((learner_kind(name), kind.name), (kind, name))
+            self.assertIs(kind.settings, OWN[name].settings)
+
+    def test_an_attribute_of_a_module_is_a_learner_too(self):
+        self.assertIs(learner_kind("ddp_ppo.learners.ppo.kind:KIND"), LEARNERS["ppo"])
+
+    def test_a_registered_learner_is_known_by_its_name(self):
+        kind = dataclasses.replace(LEARNERS["ppo"], name="mine")
+        register_learner(kind)
+        self.addCleanup(LEARNERS.pop, "mine")
+        self.assertIs(learner_kind("mine"), kind)
+
+    def test_what_is_not_a_learner_is_named_with_what_is_wrong(self):
+        for name, words in {
+            "sac": "learner: sac is not one of ppo, disco, nor module:attribute",
+            "no.such_module:KIND": "learner: no.such_module:KIND cannot be imported: No module named 'no'",
+            "math:KIND": "learner: math:KIND cannot be imported: module 'math' has no attribute 'KIND'",
+            "math:pi": "learner: math:pi is a float, not a ddp_ppo.learners.interface.LearnerKind",
+        }.items():
+            with self.subTest(name), self.assertRaisesRegex(ConfigError, words):
+                learner_kind(name)
+
     def test_a_run_that_ends_before_the_replay_holds_a_batch_is_told(self):
         for rounds, words in {31: ["nothing is trained.* in round 32, the run has 31"], 32: []}.items():
             sizes = {"num_actors": 1, "envs_per_actor": 2, "rollout_length": 28}
             config = Config(learner="disco", total_env_steps=rounds * 56, **sizes)
-            notes = LEARNERS["disco"].notes(config, device="cpu")
+            notes = LEARNERS["disco"].notes(config, "cpu")
             self.assertEqual(len(notes), len(words))
             for note, word in zip(notes, words, strict=True):
                 self.assertRegex(note, word)

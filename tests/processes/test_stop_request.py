@@ -1,12 +1,14 @@
 """Signals to a real process: when its work is cut short, and when it ends."""
 
+import os
 import signal
 import tempfile
+import threading
 import time
 import unittest
 from pathlib import Path
 
-from ddp_ppo.processes.stop_request import CUT_SECONDS, END_SECONDS
+from ddp_ppo.processes.stop_request import CUT_SECONDS, END_SECONDS, StopRequest
 from tests.support.process import PROGRAMS, Program
 
 
@@ -65,6 +67,29 @@ class StopRequestTest(unittest.TestCase):
                 ended, seconds = self.end(self.program(how), signal.SIGTERM, signal.SIGALRM, 0, 0, 0, signal.SIGINT)
                 self.assertEqual(ended.code, 128 + signal.SIGINT, ended.err)
                 self.assertLess(seconds, CUT_SECONDS)
+
+
+class OtherThreadTest(unittest.TestCase):
+    """A thread that is not the main one, to which Python gives no signal."""
+
+    def test_nothing_is_listened_for_and_nothing_of_the_caller_is_changed(self):
+        before = self.state()
+        seen = []
+
+        def enter():
+            with StopRequest() as stop, stop.cuttable():
+                seen.append((stop.signal, stop.is_overdue, self.state()))
+
+        thread = threading.Thread(target=enter)
+        thread.start()
+        thread.join()
+        self.assertEqual(seen, [(None, False, before)])
+        self.assertEqual(self.state(), before)
+
+    def state(self):
+        """Handlers of all signals that a run listens for, and this process's descriptors."""
+        numbers = (signal.SIGTERM, signal.SIGINT, signal.SIGHUP, signal.SIGALRM)
+        return [signal.getsignal(number) for number in numbers], os.listdir("/proc/self/fd")
 
 
 if __name__ == "__main__":

@@ -20,7 +20,6 @@ from ddp_ppo.runs.metric_table import (
     row_of,
     save_table,
     title_alone,
-    totals,
 )
 from tests.support.process import ROOT
 
@@ -104,10 +103,6 @@ class TableTest(unittest.TestCase):
         self.assertEqual(titles["rollout/episode_return_mean"], "Training return")
         self.assertEqual(titles["eval/return_mean"], "Evaluation return")
         self.assertEqual(titles["time/steps_per_second"], "Steps per second")
-
-    def test_what_is_summed_over_learners(self):
-        self.assertEqual(totals((*METRICS, OWN)) - totals(METRICS), {"train/own"})
-        self.assertEqual(totals(METRICS), {"buffer_size", "train/gradient_steps", "rollout/episodes"})
 
     def test_runs_of_several_learners_have_each_row_once(self):
         names = [row.name for row in merged(TABLES.values())]

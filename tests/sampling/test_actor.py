@@ -53,13 +53,11 @@ class StatisticsTest(ActorTestCase):
         _, actor = self.actor()
         contract = {"actor_id", "episodes", "episode_return_sum", "episode_returns", "episode_len_sum"}
         contract |= {"obs_rms_moments", "return_rms_moments", "sample_seconds", "annotate_seconds", "state"}
-        self.assertLessEqual(contract, actor.sample(0).keys())
+        self.assertLessEqual(contract, vars(actor.sample(0)).keys())
 
     def test_actors_are_numbered_over_all_learners(self):
         _, jobs = self.jobs(num_actors=2)
-        ids = [
-            self.built(dataclasses.replace(job, rank=rank)).sample(0)["actor_id"] for rank in range(3) for job in jobs
-        ]
+        ids = [self.built(dataclasses.replace(job, rank=rank)).sample(0).actor_id for rank in range(3) for job in jobs]
         self.assertEqual(ids, [0, 1, 2, 3, 4, 5])
 
     def test_every_finished_episode_counts_once_with_its_whole_return(self):  # O-08
@@ -67,41 +65,41 @@ class StatisticsTest(ActorTestCase):
         # Each environment ends episodes after steps 3, 6 | 9, 12, 15 | 18, 21, 24.
         for episodes in (4, 6, 6):
             stats = actor.sample(0)
-            self.assertEqual(stats["episodes"], episodes)
-            self.assertEqual(stats["episode_returns"], [3.0] * episodes)
-            self.assertEqual(stats["episode_return_sum"], 3.0 * episodes)
-            self.assertEqual(stats["episode_len_sum"], 3 * episodes)
+            self.assertEqual(stats.episodes, episodes)
+            self.assertEqual(stats.episode_returns, [3.0] * episodes)
+            self.assertEqual(stats.episode_return_sum, 3.0 * episodes)
+            self.assertEqual(stats.episode_len_sum, 3 * episodes)
 
     def test_an_episode_longer_than_the_rollout_is_reported_once_at_its_end(self):  # O-09
         _, actor = self.actor(length=128, env_kwargs={"length": 1000})
         for round_index in range(7):
             stats = actor.sample(round_index)
-            self.assertEqual((stats["episodes"], stats["episode_returns"], stats["episode_len_sum"]), (0, [], 0))
+            self.assertEqual((stats.episodes, stats.episode_returns, stats.episode_len_sum), (0, [], 0))
         stats = actor.sample(7)
-        self.assertEqual((stats["episodes"], stats["episode_returns"], stats["episode_len_sum"]), (1, [1000.0], 1000))
+        self.assertEqual((stats.episodes, stats.episode_returns, stats.episode_len_sum), (1, [1000.0], 1000))
 
     def test_environments_out_of_step_with_each_other_keep_their_own_accounts(self):
         _, actor = self.actor("SeedLength", num_envs=3, length=4)
         actor._env.reset([2, 6, 3])  # then episodes of one step each
         # Environment 0 ends at steps 2, 3, 4; 1 never; 2 at 3, 4.
         stats = actor.sample(0)
-        self.assertEqual(sorted(stats["episode_returns"]), [1.0, 1.0, 1.0, 2.0, 3.0])
-        self.assertEqual(stats["episode_len_sum"], 8)
+        self.assertEqual(sorted(stats.episode_returns), [1.0, 1.0, 1.0, 2.0, 3.0])
+        self.assertEqual(stats.episode_len_sum, 8)
         # Environment 1 ends at its 6th step, then at every one: 6, 1, 1; the others four times each.
         stats = actor.sample(1)
-        self.assertEqual(sorted(stats["episode_returns"]), [1.0] * 10 + [6.0])
-        self.assertEqual(stats["episode_len_sum"], 16)
+        self.assertEqual(sorted(stats.episode_returns), [1.0] * 10 + [6.0])
+        self.assertEqual(stats.episode_len_sum, 16)
 
     def test_an_environment_that_never_ends_reports_no_episode(self):  # O-10
         _, actor = self.actor(env_kwargs={"length": INF})
         for round_index in range(3):
             stats = actor.sample(round_index)
-            self.assertEqual((stats["episodes"], stats["episode_return_sum"], stats["episode_returns"]), (0, 0.0, []))
+            self.assertEqual((stats.episodes, stats.episode_return_sum, stats.episode_returns), (0, 0.0, []))
 
     def test_returns_are_raw_whatever_scales_the_rewards(self):
         arrays, actor = self.actor(env_kwargs={"length": 4}, normalize_reward=True)
         arrays["reward_scale"][0] = 0.01
-        self.assertEqual(actor.sample(0)["episode_returns"], [4.0, 4.0])
+        self.assertEqual(actor.sample(0).episode_returns, [4.0, 4.0])
         np.testing.assert_array_equal(arrays["reward"], np.ones((8, 1)))
 
 
@@ -110,13 +108,13 @@ class MomentsTest(ActorTestCase):
         arrays, actor = self.actor(length=4, normalize_obs=True)
         arrays["obs_mean"][:], arrays["obs_var"][:], arrays["obs_count"][:] = 100.0, 9.0, 1000.0
         for mean in (1.5, 5.5, 9.5):  # of 0 1 2 3, of 4 5 6 7, of 8 9 10 11
-            moments = actor.sample(0)["obs_rms_moments"]
+            moments = actor.sample(0).obs_rms_moments
             self.assertEqual(moments, {"mean": np.array([mean]), "var": np.array([1.25]), "count": 4.0})
 
     def test_they_cover_all_environments_and_not_the_row_after_the_rollout(self):
         _, actor = self.actor("SeedLength", num_envs=2, length=3, normalize_obs=True)
         actor._env.reset([2, 100])  # observed: 0 1 0 (the next would be 0) and 0 1 2 (the next would be 3)
-        moments = actor.sample(0)["obs_rms_moments"]
+        moments = actor.sample(0).obs_rms_moments
         self.assertEqual(moments["count"], 6.0)
         self.assertAlmostEqual(moments["mean"][0], 4 / 6, places=12)
         self.assertAlmostEqual(moments["var"][0], 6 / 6 - (4 / 6) ** 2, places=12)
@@ -124,14 +122,14 @@ class MomentsTest(ActorTestCase):
     def test_there_are_none_where_nothing_is_normalised(self):
         _, actor = self.actor()
         stats = actor.sample(0)
-        self.assertIsNone(stats["obs_rms_moments"])
-        self.assertIsNone(stats["return_rms_moments"])
+        self.assertIsNone(stats.obs_rms_moments)
+        self.assertIsNone(stats.return_rms_moments)
 
     def test_discounted_returns_run_from_each_episode_s_start_over_rollouts(self):
         _, actor = self.actor(length=4, env_kwargs={"length": 3}, normalize_reward=True, gamma=0.5)
         # R_t = 1 + R_(t-1) / 2 inside an episode of 3 steps: 1, 1.5, 1.75 | 1, 1.5, 1.75 | ...
         for returns in ([1, 1.5, 1.75, 1], [1.5, 1.75, 1, 1.5], [1.75, 1, 1.5, 1.75], [1, 1.5, 1.75, 1]):
-            moments = actor.sample(0)["return_rms_moments"]
+            moments = actor.sample(0).return_rms_moments
             mean = sum(returns) / 4
             self.assertAlmostEqual(moments["mean"][0], mean, places=12)
             self.assertAlmostEqual(moments["var"][0], sum((x - mean) ** 2 for x in returns) / 4, places=12)
@@ -140,7 +138,7 @@ class MomentsTest(ActorTestCase):
     def test_discounted_returns_are_raw(self):
         arrays, actor = self.actor(length=2, normalize_reward=True, gamma=0.5)
         arrays["reward_scale"][0] = 0.1
-        self.assertAlmostEqual(actor.sample(0)["return_rms_moments"]["mean"][0], 1.25, places=12)
+        self.assertAlmostEqual(actor.sample(0).return_rms_moments["mean"][0], 1.25, places=12)
 
 
 class RolloutTest(ActorTestCase):
@@ -251,8 +249,8 @@ class RolloutTest(ActorTestCase):
 
     def test_bodies_that_overlap_at_the_first_reset_are_told_once(self):
         _, actor = self.actor("tests.long.mujoco_environments:Sunk-v0")
-        self.assertRegex(actor.sample(0)["overlap"], "overlap by 0.* m after a reset")
-        self.assertEqual(actor.sample(1)["overlap"], "")
+        self.assertRegex(actor.sample(0).overlap, "overlap by 0.* m after a reset")
+        self.assertEqual(actor.sample(1).overlap, "")
 
     def test_another_environment_than_the_learner_s_is_refused(self):
         _, (job,) = self.jobs()
@@ -353,8 +351,8 @@ class SaveTest(ActorTestCase):
 
     def sampled(self, actor, arrays, round_index):
         stats = actor.sample(round_index)
-        report = {name: repr(value) for name, value in stats.items() if name not in self.CLOCK}
-        return {name: arrays[name].copy() for name in self.FIELDS}, report, stats["state"]
+        report = {name: repr(value) for name, value in vars(stats).items() if name not in self.CLOCK}
+        return {name: arrays[name].copy() for name in self.FIELDS}, report, stats.state
 
     def test_a_state_that_a_checkpoint_would_not_give_back_is_refused_whoever_gives_it(self):
         options = {"env_backend": "tests.envs.test_build:OwnBatchEnv", "env_kwargs": {"state": "walk"}}
@@ -391,18 +389,18 @@ class SaveTest(ActorTestCase):
         _, (job,) = self.jobs(length=8, env_kwargs={"length": 20})
         first, second = self.built(job), self.built(job)
         first.sample(0)
-        second.restore(first.sample(1)["state"])
+        second.restore(first.sample(1).state)
         stats = second.sample(2)
-        self.assertEqual((stats["episode_returns"], stats["episode_len_sum"]), ([20.0], 20))
+        self.assertEqual((stats.episode_returns, stats.episode_len_sum), ([20.0], 20))
 
     def test_environments_that_cannot_be_saved_start_new_episodes(self):
         arrays, (job,) = self.jobs("Forgetful", length=8, env_kwargs={"length": 20})
         first, second = self.built(job), self.built(job)
         first.sample(0)
-        state = first.sample(1)["state"]
+        state = first.sample(1).state
         self.assertIsNone(state["env"])
         second.restore(state)
-        self.assertEqual([second.sample(i)["episode_returns"] for i in (2, 3, 4)], [[], [], [20.0]])
+        self.assertEqual([second.sample(i).episode_returns for i in (2, 3, 4)], [[], [], [20.0]])
         self.assertEqual(arrays["obs"][0, 0, 0], 16)
 
 
@@ -419,7 +417,7 @@ class EvaluateTest(ActorTestCase):
             arrays, actor = self.actor("Dice", **options)
             rows = []
             for round_index in range(3):
-                moments = actor.sample(round_index)["obs_rms_moments"]
+                moments = actor.sample(round_index).obs_rms_moments
                 rows.append((arrays["obs"][..., 0].tolist(), moments["mean"][0], moments["var"][0]))
                 if has_evaluations:
                     episodes = actor.evaluate([1, 2, 3])

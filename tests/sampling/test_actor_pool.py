@@ -70,8 +70,8 @@ class AnswersTest(PoolTestCase):
         arrays, pool = self.pool("Count", num_actors=3, env_kwargs={"length": 3})
         for episodes in (4, 6):
             stats = pool.sample(0)
-            self.assertEqual([s["actor_id"] for s in stats], [0, 1, 2])
-            self.assertEqual([s["episodes"] for s in stats], [episodes] * 3)
+            self.assertEqual([s.actor_id for s in stats], [0, 1, 2])
+            self.assertEqual([s.episodes for s in stats], [episodes] * 3)
             np.testing.assert_array_equal(arrays["reward"], np.ones((8, 6)))
         self.assertEqual([len(state["episode_return"]) for state in pool.states], [2, 2, 2])
 
@@ -99,7 +99,7 @@ class AnswersTest(PoolTestCase):
         saved = pool.states
         arrays, other = self.pool("Count", num_actors=2, env_kwargs={"length": 20})
         other.restore(saved)
-        self.assertEqual([s["episode_returns"] for s in other.sample(0)], [[20.0, 20.0]] * 2)
+        self.assertEqual([s.episode_returns for s in other.sample(0)], [[20.0, 20.0]] * 2)
         self.assertEqual(arrays["obs"][0].tolist(), [[16.0]] * 4)
 
     def test_closing_ends_every_actor_and_can_be_repeated(self):
@@ -176,7 +176,7 @@ class FailuresTest(PoolTestCase):
 
     def test_a_child_that_an_environment_lets_go_on_does_not_answer(self):
         _, pool = self.pool("Misbehaving", num_actors=1, env_kwargs={"how": "fork", "at": 3, "length": 4})
-        self.assertEqual([pool.sample(i)[0]["episodes"] for i in range(3)], [4, 4, 4])
+        self.assertEqual([pool.sample(i)[0].episodes for i in range(3)], [4, 4, 4])
         self.assertEqual(len(pool.evaluate([1])), 1)
 
     def test_what_an_environment_has_started_ends_with_its_actor(self):
@@ -260,7 +260,7 @@ class RestartTest(PoolTestCase):
                 kill_actor(victim)
             stats.append(pool.sample(1))
             pool.close()
-            episodes = [[actor["episode_returns"] for actor in one_round] for one_round in stats]
+            episodes = [[actor.episode_returns for actor in one_round] for one_round in stats]
             return {name: arrays[name].copy() for name in ("obs", "act", "reward", "adv")}, episodes, told
 
         undisturbed, episodes, told = rollouts(None)

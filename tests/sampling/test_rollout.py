@@ -5,7 +5,7 @@ import unittest
 import numpy as np
 import torch
 
-from ddp_ppo.sampling.rollout import Field, Rollout, rollout_shapes, scale_reward
+from ddp_ppo.sampling.rollout import RAW, Field, Normalization, Rollout, rollout_shapes, scale_reward
 
 
 class ShapesTest(unittest.TestCase):
@@ -23,6 +23,14 @@ class RolloutTest(unittest.TestCase):
         self.assertEqual(rollout.buffer_size, 24)
         rollout.clear()
         self.assertEqual(rollout.buffer_size, 0)
+
+    def test_it_says_what_it_was_normalised_with_last(self):
+        rollout = Rollout({"reward": np.zeros((8, 3), np.float32)})
+        self.assertEqual(rollout.normalization, RAW)
+        rollout.fill(Normalization(None, 0.25))
+        self.assertEqual(rollout.normalization.reward_scale, 0.25)
+        rollout.fill()
+        self.assertEqual(rollout.normalization, RAW)
 
     def test_arrays_are_found_by_name_and_not_copied(self):
         reward = np.zeros((8, 3), np.float32)

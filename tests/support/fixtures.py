@@ -23,7 +23,8 @@ from gymnasium.spaces import Box, Dict, Discrete, MultiDiscrete
 
 from ddp_ppo.learners.ppo.annotate import annotate_ppo
 from ddp_ppo.maths.moments import empty_rms_state
-from ddp_ppo.sampling.rollout import REWARD_CLIP, Discounting, Rollout, rollout_shapes
+from ddp_ppo.protocols import ActorReport
+from ddp_ppo.sampling.rollout import REWARD_CLIP, Discounting, Normalization, Rollout, rollout_shapes
 
 _ANY = Box(-np.inf, np.inf, (1,), np.float32)
 
@@ -294,6 +295,15 @@ def random_parameters(network, seed=0):
     return flat
 
 
+def report(**fields):
+    """An actor's report of a rollout in which nothing happened, but for the given fields."""
+    episodes = {"episodes": 0, "episode_return_sum": 0.0, "episode_len_sum": 0, "episode_terminations": 0}
+    moments = {"obs_rms_moments": None, "return_rms_moments": None}
+    seconds = {"sample_seconds": 1.0, "annotate_seconds": 0.0}
+    rest = {"actor_id": 0, "episode_returns": [], "reward_terms": {}, "overlap": "", "state": {}}
+    return ActorReport(**{**episodes, **moments, **seconds, **rest, **fields})
+
+
 def whole_checkpoint(network, env):
     """What a run of one learner with one actor and one environment saves, but for the round; as NumPy arrays."""
     flat = random_parameters(network)
@@ -312,8 +322,13 @@ def whole_checkpoint(network, env):
     }
 
 
-def sampled_rollout(policy, fields, num_steps, num_envs, *, seed=0, gamma=0.9, gae_lambda=0.8, reward_scale=1.0):
-    """A filled rollout of a loaded policy: random observations, rewards and ends of episodes, annotated for PPO."""
+def sampled_rollout(
+    policy, fields, num_steps, num_envs, *, seed=0, gamma=0.9, gae_lambda=0.8, state=None, reward_scale=1.0
+):
+    """A filled rollout of a policy that was loaded with `state`: random observations, rewards and ends of episodes.
+
+    It is annotated for PPO.
+    """
     generator = np.random.default_rng(seed)
     shapes = rollout_shapes(fields, num_steps, num_envs)
     arrays = {name: np.zeros(shape, dtype) for name, (dtype, shape) in shapes.items()}
@@ -327,7 +342,7 @@ def sampled_rollout(policy, fields, num_steps, num_envs, *, seed=0, gamma=0.9, g
         policy.act(step, arrays["obs"][step], arrays["act"][step])
     annotate_ppo(policy, arrays, Discounting(gamma, gae_lambda, reward_scale, REWARD_CLIP))
     rollout = Rollout(arrays)
-    rollout.fill()
+    rollout.fill(Normalization(state, reward_scale))
     return rollout
 
 

@@ -39,6 +39,13 @@ def differences(first, second, path=""):
     return [] if first == second or (first != first and second != second) else [path]
 
 
+def parameters_of(model):
+    """All parameters of a model file, in ascending order."""
+    values = [tensor for trunk in ("actor", "critic") for tensor in model[trunk].values()]
+    values += [] if model["log_std"] is None else [model["log_std"]]
+    return torch.cat([tensor.flatten() for tensor in values]).sort().values
+
+
 def scalars(folder):
     """{tag: [(step, value)]} of all event files in a TensorBoard folder, as TensorBoard itself would show them."""
     events = EventAccumulator(str(folder), size_guidance={"scalars": 0}).Reload()

@@ -11,7 +11,9 @@ from ddp_ppo.policies.network import NetworkSpec, initial_parameters
 from ddp_ppo.policies.torch_policy import ActorCritic
 
 CPU, CUDA = torch.device("cpu"), torch.device("cuda", 0)
-SETTINGS = LossSettings(0.2, 0.2, 0.01, 0.5, 0.5, 1e-5)
+SETTINGS = LossSettings(
+    clip_range=0.2, value_clip_range=0.2, entropy_coef=0.01, value_coef=0.5, max_grad_norm=0.5, adam_eps=1e-5
+)
 NETWORKS = [NetworkSpec(17, head, 6, (64, 64), "tanh") for head in ("gaussian", "categorical")]
 TOLERANCE = 1e-5  # between devices, after 50 mini-batches at 3e-4: a step that is left out makes 3e-4
 

@@ -34,7 +34,7 @@ class FindCauseTest(unittest.TestCase):
     def cause(self):
         """The cause that is found after the update has failed."""
         with self.assertRaises(NonFiniteError) as caught, np.errstate(all="ignore"):
-            self.learner.train_step(self.rollout, round_index=0, done=0.0)
+            self.learner.train_step(self.rollout)
         return find_cause(self.learner, self.rollout, str(caught.exception))
 
     def test_an_annotation_is_named_with_its_place(self):

@@ -157,7 +157,7 @@ class MistakeTest(unittest.TestCase):
             os.utime(path, (seconds, seconds))
         path.write_bytes(path.read_bytes()[:-100])
         plan = prepare(load_config(self.config, ["resume=auto"]), environ={})
-        self.assertEqual(plan.resumed[0].resolve(), homes[0] / "checkpoints" / path.name)
+        self.assertEqual(plan.resumed.path.resolve(), homes[0] / "checkpoints" / path.name)
         self.assertRegex(" ".join(plan.notes), "skipped .*tiny-new.*: not a readable checkpoint")
 
     def test_a_damaged_checkpoint_is_named(self):

@@ -16,7 +16,6 @@ from tensorboard.backend.event_processing.event_accumulator import EventAccumula
 
 from ddp_ppo.config.load import load_config
 from ddp_ppo.config.settings import ConfigError
-from ddp_ppo.learners.ppo.kind import PPOKind
 from ddp_ppo.learners.registry import LEARNERS
 from ddp_ppo.maths.moments import empty_rms_state
 from ddp_ppo.report.run_charts import health_charts, other_charts
@@ -28,6 +27,7 @@ from ddp_ppo.runs.metric_table import METRICS, Metric
 from ddp_ppo.runs.reading import read_run
 from ddp_ppo.training.plan import prepare
 from ddp_ppo.training.recorder import FaultRecorder, Recorder
+from ddp_ppo.training.resume import Resumed
 from ddp_ppo.training.sampler import Frozen
 from tests.long.mounts import can_mount
 from tests.support.process import ROOT, TINY, FolderTestCase, Program, files_in, read_csv
@@ -39,10 +39,8 @@ TIMES = ("round", "sample", "train", "sync", "record")
 ENDLESS = ("total_env_steps=1e7", "eval_interval=0", "checkpoint_interval=1", "keep_checkpoints=2", "run_name=a")
 
 
-class Curious(PPOKind):
-    """A kind of learner that is not the package's own."""
-
-    metrics = (Metric(name="train/curiosity", question="health", title="Curiosity", console="curious", is_log=True),)
+CURIOSITY = Metric(name="train/curiosity", question="health", title="Curiosity", console="curious", is_log=True)
+CURIOUS = dataclasses.replace(LEARNERS["ppo"], metrics=(CURIOSITY,))  # a kind of learner that brings its own metrics
 
 
 def row(round_index, **changes):
@@ -91,7 +89,7 @@ class RecorderTest(FolderTestCase):
         config = load_config(self.config("tiny", TINY), (f"output_dir={self.folder / self.id()}", "run_name=other"))
         console = io.StringIO()
         with (
-            mock.patch.dict(LEARNERS, ppo=Curious()),
+            mock.patch.dict(LEARNERS, ppo=CURIOUS),
             Recorder(prepare(config, environ={}), Console(console)) as recorder,
         ):
             recorder.open_logs(0, 0)
@@ -100,7 +98,7 @@ class RecorderTest(FolderTestCase):
                 recorder.row(row(round_index, **values), seconds_left=1.0, is_last=False)
         self.assertIn("| curious 1.0000 |", console.getvalue())
         run = read_run(recorder.path)
-        self.assertEqual(run.table, (*METRICS, *Curious.metrics))
+        self.assertEqual(run.table, (*METRICS, *CURIOUS.metrics))
         (chart,) = health_charts(run)
         self.assertEqual((chart.title, chart.series[0].y, chart.is_log), ("Curiosity", [0.5, 1.0], True))
         self.assertIn("train/unlisted", [chart.title for chart in other_charts(run)])
@@ -234,7 +232,7 @@ class UnusableFilesTest(FolderTestCase):
         checkpoint = run.path / "checkpoints" / "checkpoint_0000001.pt"
         for _ in range(2):
             with self.assertRaisesRegex(ConfigError, "tiny-a/events.jsonl cannot be opened: Is a directory"):
-                Recorder(dataclasses.replace(plan, resumed=(checkpoint, {})), Console(io.StringIO()))
+                Recorder(dataclasses.replace(plan, resumed=Resumed(checkpoint, {})), Console(io.StringIO()))
 
     def test_a_file_that_cannot_be_opened_is_named(self):
         with self.assertRaisesRegex(ConfigError, "files cannot be opened: File exists: .*tensorboard"):

@@ -10,6 +10,7 @@ from ddp_ppo.config.settings import Config
 from ddp_ppo.maths.moments import compute_batch_moments, empty_rms_state
 from ddp_ppo.sampling.actor_pool import ActorPool
 from ddp_ppo.sampling.episodes import evaluation_seeds
+from ddp_ppo.sampling.rollout import RAW
 from ddp_ppo.sampling.shared_memory import SharedBlock
 from ddp_ppo.training.plan import prepare
 from ddp_ppo.training.sampler import Frozen, Sampler, actor_jobs
@@ -64,8 +65,8 @@ class SamplerTest(unittest.TestCase):
         sampler, plan = self.sampler()
         data = sampler.collect(0, self.frozen(plan))
         self.assertEqual(data.rollout.buffer_size, T * ACTORS * ENVS)
-        self.assertEqual([actor["actor_id"] for actor in data.stats], [0, 1])
-        self.assertEqual(sum(actor["obs_rms_moments"]["count"] for actor in data.stats), T * ACTORS * ENVS)
+        self.assertEqual([actor.actor_id for actor in data.reports], [0, 1])
+        self.assertEqual(sum(actor.obs_rms_moments["count"] for actor in data.reports), T * ACTORS * ENVS)
 
     def test_it_is_sampled_with_the_policy_of_now(self):
         sampler, plan = self.sampler()
@@ -80,19 +81,19 @@ class SamplerTest(unittest.TestCase):
         state = compute_batch_moments(np.random.default_rng(0).normal(3.0, 2.0, (50, 4)))
         data = sampler.collect(0, self.frozen(plan, obs=state))
         for name in ("mean", "var"):
-            np.testing.assert_array_equal(data.obs_rms_state[name], state[name])
+            np.testing.assert_array_equal(data.rollout.normalization.obs_rms_state[name], state[name])
 
     def test_rewards_are_scaled_by_the_spread_of_the_discounted_return(self):
         sampler, plan = self.sampler()
         returns = {"mean": np.array([7.0]), "var": np.array([16.0]), "count": 10.0}
-        self.assertAlmostEqual(sampler.collect(0, self.frozen(plan, returns=returns)).reward_scale, 0.25, places=9)
+        data = sampler.collect(0, self.frozen(plan, returns=returns))
+        self.assertAlmostEqual(data.rollout.normalization.reward_scale, 0.25, places=9)
 
     def test_nothing_is_normalised_where_the_settings_say_so(self):
         sampler, plan = self.sampler(normalize_obs=False, normalize_reward=False)
         returns = {"mean": np.array([7.0]), "var": np.array([16.0]), "count": 10.0}
         data = sampler.collect(0, self.frozen(plan, returns=returns))
-        self.assertIsNone(data.obs_rms_state)
-        self.assertEqual(data.reward_scale, 1.0)
+        self.assertEqual(data.rollout.normalization, RAW)
 
     def test_with_overlap_a_round_is_sampled_with_the_policy_before(self):
         sampler, plan = self.sampler(overlap=True)

@@ -4,6 +4,7 @@ import math
 import unittest
 
 from ddp_ppo.training.sync import reward_metrics, term_names
+from tests.support.fixtures import report
 from tests.support.ranks import run_two
 
 
@@ -49,8 +50,44 @@ class TwoLearnersTest(unittest.TestCase):
         self.assertEqual(metrics["rollout/episode_length_mean"], 5.0)
         self.assertAlmostEqual(metrics["rollout/terminated_fraction"], 1 / 3)
 
+    def test_each_learner_s_own_number_of_epochs_shows(self):  # C14
+        metrics = self.both("metrics")
+        self.assertEqual(metrics["train/epochs"], 5.5)  # (300 * 6 + 100 * 4) / 400
+        self.assertEqual((metrics["train/epochs_min"], metrics["train/epochs_max"]), (4.0, 6.0))
+
     def test_a_stop_of_one_rank_is_a_stop_of_all(self):  # C14
         self.assertEqual(self.both("stop"), 15)
+
+    def test_between_syncs_learners_agree_on_their_mean_and_go_on_as_they_are(self):  # C12
+        self.assertEqual([rank["unmoved"] for rank in self.ranks], [True, True])
+        to_mean, to_own = self.ranks[0]["agreed"]
+        self.assertLess(to_mean, 1e-7)
+        self.assertGreater(to_own, 1e-3)
+        self.assertEqual(self.ranks[1]["agreed"][1], 0.0)  # rank 0 alone needs it
+        largest, exp_avg, step = self.ranks[0]["state"]
+        self.assertLess(largest, 1e-7)
+        self.assertEqual((exp_avg, step), (0.5, 8.0))  # 7.5, rounded to the even neighbour
+        self.assertNotIn("state", self.ranks[1])
+
+    def test_learners_are_averaged_after_every_interval_and_after_the_last_round(self):  # C12
+        apart, together = [2.0, True], [1.0, False]
+        self.assertEqual(self.both("rounds"), [apart, apart, together, apart, together])
+
+    def test_a_resumed_run_knows_whether_learners_differ(self):
+        self.assertEqual(self.both("resumed"), [True, False])
+
+    def test_a_term_of_the_reward_is_known_in_the_round_in_which_any_rank_first_meets_it(self):
+        nan = math.nan
+        found = [terms for terms, _ in self.ranks[0]["terms"]]
+        expected = [{}, {"reward/b": 2.0}, {"reward/b": 4.0}, {"reward/a": 1.0, "reward/b": nan}]
+        expected.append({"reward/a": nan, "reward/b": nan})
+        self.assertEqual(repr(found), repr(expected))
+        self.assertEqual(repr(self.ranks[0]["terms"]), repr(self.ranks[1]["terms"]))
+
+    def test_names_are_told_only_in_rounds_that_bring_new_ones(self):
+        # One message; with new names a second one, after these were gathered and shared.
+        for rank in self.ranks:
+            self.assertEqual([calls for _, calls in rank["terms"]], [1, 4, 1, 4, 1])
 
     def test_parameters_and_moments_become_the_mean(self):  # C12
         self.assertEqual(self.both("apart"), 2.0)
@@ -63,19 +100,22 @@ class TwoLearnersTest(unittest.TestCase):
 
 
 class RewardMetricsTest(unittest.TestCase):
-    STATS = ({"reward_terms": {"reward_ctrl": -1.0, "reward_forward": 2.0}}, {"reward_terms": {"reward_ctrl": -3.0}})
+    REPORTS = (
+        report(reward_terms={"reward_ctrl": -1.0, "reward_forward": 2.0}),
+        report(reward_terms={"reward_ctrl": -3.0}),
+    )
 
     def test_the_names_are_those_of_any_actor_in_alphabetical_order(self):
-        self.assertEqual(term_names(self.STATS), ["reward_ctrl", "reward_forward"])
-        self.assertEqual(term_names([{"reward_terms": {}}]), [])
+        self.assertEqual(term_names(self.REPORTS), ["reward_ctrl", "reward_forward"])
+        self.assertEqual(term_names([report()]), [])
 
     def test_a_term_is_the_mean_of_the_actors_that_report_it(self):
-        found = reward_metrics(self.STATS, ["reward_ctrl", "reward_forward"])
+        found = reward_metrics(self.REPORTS, ["reward_ctrl", "reward_forward"])
         self.assertEqual(found, {"reward/ctrl": -2.0, "reward/forward": 2.0})
 
     def test_what_nobody_reports_or_is_not_finite_is_nothing_to_report(self):
-        stats = [{"reward_terms": {"reward_a": math.inf, "reward_b": 1.0}}, {"reward_terms": {"reward_b": math.nan}}]
-        found = reward_metrics(stats, ["reward_a", "reward_b", "reward_c"])
+        terms = [{"reward_a": math.inf, "reward_b": 1.0}, {"reward_b": math.nan}]
+        found = reward_metrics([report(reward_terms=each) for each in terms], ["reward_a", "reward_b", "reward_c"])
         self.assertEqual(found["reward/b"], 1.0)
         self.assertTrue(math.isnan(found["reward/a"]) and math.isnan(found["reward/c"]))
 

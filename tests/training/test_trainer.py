@@ -25,7 +25,17 @@ from tests.support.process import (
     succeeded,
     without_times,
 )
-from tests.support.results import differences, events_of, is_learner, last_checkpoint, load, numbers, scalars, tensors
+from tests.support.results import (
+    differences,
+    events_of,
+    is_learner,
+    last_checkpoint,
+    load,
+    numbers,
+    parameters_of,
+    scalars,
+    tensors,
+)
 
 
 class SmokeTest(FolderTestCase):
@@ -123,10 +133,7 @@ class SmokeTest(FolderTestCase):
 
     def test_the_model_is_that_of_the_last_round(self):
         model, learner = load(self.home / "model.pt"), last_checkpoint(self.home)["ranks"][0]["learner"]
-        values = [tensor for trunk in ("actor", "critic") for tensor in model[trunk].values()] + [model["log_std"]]
-        self.assertEqual(sum(tensor.numel() for tensor in values), learner["parameters"].numel())
-        found = torch.cat([tensor.flatten() for tensor in values]).sort().values
-        self.assertTrue(torch.equal(found, learner["parameters"].sort().values))
+        self.assertTrue(torch.equal(parameters_of(model), learner["parameters"].sort().values))
         self.assertEqual(model["obs_rms_state"]["count"], 1536)
         self.assertEqual((model["spec"]["round"], model["spec"]["env_steps"]), (6, 1536))
 
@@ -290,6 +297,7 @@ class ResumeTest(FolderTestCase):
         cls.whole, cls.parts = (cls.work / "output" / f"tiny-{name}" for name in ("whole", "parts"))
         cls.stopped_rows = read_csv(cls.parts / "metrics.csv")
         cls.stopped_checkpoint = last_checkpoint(cls.parts)
+        cls.stopped_model = load(cls.parts / "model.pt")
         cls.resumed = succeeded(cls.start(config, *words, "run_name=parts", "resume=auto"))
         cls.resumed_files = {name: (cls.parts / name).read_bytes() for name in files_in(cls.parts)}
         cls.again = succeeded(cls.start(config, *words, "run_name=parts", f"resume={cls.parts}"))
@@ -303,6 +311,13 @@ class ResumeTest(FolderTestCase):
         self.assertEqual(self.stopped_checkpoint["round"], rounds)
         self.assertIn(f"stopped by a signal: {rounds} rounds", self.stopped.out)
         self.assertIn("resume=output/tiny-parts", self.stopped.out)
+
+    def test_it_leaves_the_model_of_that_round_although_nothing_was_evaluated(self):  # C17
+        spec = self.stopped_model["spec"]
+        self.assertEqual(spec["round"], len(self.stopped_rows))
+        self.assertNotIn("eval_return", spec)
+        expected = self.stopped_checkpoint["ranks"][0]["learner"]["parameters"].sort().values
+        self.assertTrue(torch.equal(parameters_of(self.stopped_model), expected))
 
     def test_a_resumed_run_goes_on_where_it_stopped_and_says_so(self):
         self.assertIn(f"after round {len(self.stopped_rows)}", self.resumed.out)
@@ -455,6 +470,7 @@ class LongRoundTest(FolderTestCase):
         self.assertEqual((ended.code, ended.err), (143, ""))
         self.assertIn("stopped by a signal: 1 rounds", ended.out)
         self.assertEqual((last_checkpoint(run)["round"], len(read_csv(run / "metrics.csv"))), (1, 1))
+        self.assertEqual(load(run / "model.pt")["spec"]["round"], 1)  # C17
         (event,) = events_of(run)
         self.assertEqual((event["event"], event["round"]), ("cut_short", 1))
 
@@ -790,6 +806,28 @@ class FunctionTest(FolderTestCase):
         self.assertEqual(event["what"], what)
         self.assertIn(f"note: {what}", self.lines)
         self.assertEqual(numbers(read_csv(run / "metrics.csv"), "eval/return_mean"), [None, 5, 5, 5])
+
+
+class CallerTest(FolderTestCase):
+    """A program that trains in threads and in its main one, and ends each run after its second of 10 rounds."""
+
+    @classmethod
+    def setUpClass(cls):
+        super().setUpClass()
+        with Program(PROGRAMS / "in_a_thread.py", cls.config("tiny", TINY), folder=cls.work) as program:
+            cls.ended = succeeded(program)
+
+    def test_it_may_call_from_any_thread_and_finds_its_process_as_it_was(self):
+        expected = [f"{where}: 2 rounds, changed: []" for where in ("thread", "main", "thread", "main")]
+        self.assertEqual((self.ended.out.splitlines(), self.ended.err), (expected, ""))
+
+    def test_a_run_that_it_ends_leaves_a_checkpoint_and_a_model_of_its_last_round(self):  # C17
+        runs = [path for path in (self.work / "output").iterdir() if path.is_dir()]
+        self.assertEqual(len(runs), 5)
+        for run in runs:
+            self.assertEqual(numbers(read_csv(run / "metrics.csv"), "round"), [1, 2])
+            self.assertEqual((last_checkpoint(run)["round"], load(run / "model.pt")["spec"]["round"]), (2, 2))
+            self.assertTrue((run / "report.html").exists())
 
 
 class ActorProcessTest(FolderTestCase):

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import math
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import torch
@@ -21,9 +21,9 @@ from ddp_ppo.learners.disco import rule
 from ddp_ppo.learners.disco.agent import Agent, acting_parameters, run, run_online
 from ddp_ppo.learners.disco.batch import BothHeads, Trajectories
 from ddp_ppo.learners.disco.meta_network import MetaNetwork
-from ddp_ppo.learners.disco.metrics import DISCO_METRICS
 from ddp_ppo.learners.disco.optimizer import clipped_adam, fresh_optimizer
 from ddp_ppo.learners.disco.replay import ReplayBuffer
+from ddp_ppo.learners.interface import Common
 from ddp_ppo.maths.moments import RmsState
 from ddp_ppo.maths.seeding import Purpose, stream
 from ddp_ppo.policies.network import NetworkSpec
@@ -39,8 +39,7 @@ MEASURED = ("loss", *(f"{name}_loss" for name in rule.LossTerms._fields), "entro
 class DiscoLearner:
     """Everything that lives as long as the agent: parameters, optimizer, the rule's state and the replay buffer."""
 
-    metrics = DISCO_METRICS
-    averages_parameters = False  # learners average inside the step and are equal after it
+    is_drifting = False  # learners average inside the step and are equal after it
 
     def __init__(
         self,
@@ -69,7 +68,7 @@ class DiscoLearner:
         self._meta = meta
         self._average = average
         self._rank = rank
-        self.set_obs_rms_state(None)
+        self.normalize_with(None)
         self._has_ended = torch.zeros(0, dtype=torch.bool)  # [B]: the last rollout's last step ended an episode
 
     @staticmethod
@@ -86,15 +85,15 @@ class DiscoLearner:
         )
 
     def train_step(
-        self, updates: Rollout, *, round_index: int, done: float, reward_scale: float = 1.0
+        self, updates: Rollout, *, round_index: int = 0, done: float = 0.0
     ) -> tuple[dict[str, Tensor], dict[str, float]]:
         """Adds a rollout to the replay buffer, trains on samples of it and clears the rollout.
 
         Args:
-            updates: T consecutive steps that follow those of the rollout before.
+            updates: T consecutive steps that follow those of the rollout before; all observations, replayed ones too,
+                are normalised with what it says of itself.
             round_index: 0-based, for the sampling.
             done: part of the run before this round, in [0, 1), for the learning-rate schedule.
-            reward_scale: what rewards are multiplied with.
 
         Returns:
             What is common to all learners, and the round's metrics; NaN until the replay buffer holds a batch.
@@ -108,14 +107,15 @@ class DiscoLearner:
         if config.learning_rate_schedule == "linear":
             self.learning_rate = config.learning_rate * (1.0 - done)
         started = time.perf_counter()
-        fresh = self._trajectories(updates, reward_scale)
+        self.normalize_with(updates.normalization.obs_rms_state)
+        fresh = self._trajectories(updates)
         if config.disco.replay_capacity:
             self.replay.add(fresh)
         transfer_seconds = time.perf_counter() - started
         steps = [self.update(batch) for batch in self._batches(fresh, round_index)]
         updates.clear()
         means = torch.stack(steps).mean(0).tolist() if steps else [math.nan] * len(MEASURED)
-        return self.common(), {
+        return self.common().tensors, {
             "buffer_size": float(buffer_size),
             **{f"train/{name}": mean for name, mean in zip(MEASURED, means, strict=True)},
             "train/learning_rate": self.learning_rate,
@@ -124,7 +124,7 @@ class DiscoLearner:
             "time/transfer_seconds": transfer_seconds,
         }
 
-    def _trajectories(self, updates: Rollout, reward_scale: float) -> Trajectories:
+    def _trajectories(self, updates: Rollout) -> Trajectories:
         """A rollout as the rule reads it, on its device."""
         device = self._meta.device
         obs, act, logits, reward = (torch.from_numpy(updates[n]).to(device) for n in ("obs", "act", "logits", "reward"))
@@ -132,7 +132,8 @@ class DiscoLearner:
         has_ended = self._has_ended if len(self._has_ended) == ended.shape[1] else torch.zeros_like(ended[0])
         self._has_ended = ended[-1]
         mask = ~torch.cat([has_ended[None], ended[:-1]])
-        return Trajectories(obs, act, logits, reward * reward_scale, ended.to(device), mask.to(device))
+        scaled = reward * updates.normalization.reward_scale
+        return Trajectories(obs, act, logits, scaled, ended.to(device), mask.to(device))
 
     def _batches(self, fresh: Trajectories, round_index: int) -> list[Trajectories]:
         """What this round trains on: samples of the replay buffer, or the rollout itself where there is none."""
@@ -171,8 +172,8 @@ class DiscoLearner:
             means = [each.mean() for each in terms]
             return torch.stack([total.detach(), *means, entropy, values.q_value.mean(), values.q_td.mean(), grad_norm])
 
-    def set_obs_rms_state(self, state: RmsState | None) -> None:
-        """Normalises all observations, replayed ones too, with these statistics; None is the agent's scale alone."""
+    def normalize_with(self, state: RmsState | None) -> None:
+        """Normalises all observations of an update with these statistics; None is the agent's scale alone."""
         normalizer = Normalizer(self.agent.spec.obs_size, scale=self.agent.spec.obs_scale)
         normalizer.load(state)
         self._obs_mean = torch.from_numpy(normalizer.mean).to(self._meta.device)
@@ -187,43 +188,44 @@ class DiscoLearner:
         """What actors act with: parameters [P] of `network`."""
         return acting_parameters(self.agent.spec, self.agent.flat.cpu().numpy())
 
-    def common(self) -> dict[str, Tensor]:
-        """What is the same on all learners after every update: the tensors themselves, not copies."""
+    def common(self) -> Common:
+        """What is the same on all learners after every update."""
         optimizer, moments = self.optimizer, self.state.moments
-        return {
+        averaged = {
             "agent": self.agent.flat,
             "target": self.target.flat,
             "exp_avg": optimizer.exp_avg,
             "exp_avg_sq": optimizer.exp_avg_sq,
-            "step": optimizer.step,
             "rnn_hidden": self.state.rnn.hidden,
             "rnn_cell": self.state.rnn.cell,
             **moments._asdict(),
         }
+        return Common(averaged, {"step": optimizer.step})
 
     def state_dict(self) -> dict[str, Any]:
         """Everything that training goes on from, as tensors and plain values; "parameters" are those that act."""
         return {
             "parameters": torch.from_numpy(self.acting_parameters()),
-            **{name: tensor.cpu().clone() for name, tensor in self.common().items()},
+            **{name: tensor.cpu().clone() for name, tensor in self.common().tensors.items()},
             "learning_rate": self.learning_rate,
             "has_ended": self._has_ended.clone(),
             "replay": self.replay.state_dict(),
         }
 
-    def load_state_dict(self, state: Mapping[str, Any]) -> bool:
-        """Continues from a state dict, whose tensors may be NumPy arrays; False, as nothing had to be adjusted.
+    def load_state_dict(self, state: Mapping[str, Any]) -> Sequence[str]:
+        """Continues from a state dict, whose tensors may be NumPy arrays; there is never anything to say of it.
 
         Raises:
+            KeyError: a part is missing.
             ValueError: the parameters are of another agent.
         """
         if state["agent"].shape != self.agent.flat.shape:
             raise ValueError(
                 f"the checkpoint has {len(state['agent'])} parameters, this agent {self.agent.spec.num_parameters}"
             )
-        for name, tensor in self.common().items():
+        for name, tensor in self.common().tensors.items():
             tensor.copy_(torch.as_tensor(state[name]))
         self.learning_rate = float(state["learning_rate"])
         self._has_ended = torch.as_tensor(state["has_ended"]).clone()
         self.replay.load_state_dict({name: torch.as_tensor(array) for name, array in state["replay"].items()})
-        return False
+        return []

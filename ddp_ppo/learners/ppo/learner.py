@@ -10,7 +10,7 @@ size, P parameters.
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -20,9 +20,9 @@ from torch import Tensor
 
 from ddp_ppo.config.settings import Config
 from ddp_ppo.learners.adam_state import AdamState
+from ddp_ppo.learners.interface import Common
 from ddp_ppo.learners.ppo.loss import Batch, sample_losses
 from ddp_ppo.learners.ppo.loss_settings import loss_settings
-from ddp_ppo.learners.ppo.metrics import PPO_METRICS
 from ddp_ppo.learners.ppo.updates.critic_worker import NO_TEAM, Team
 from ddp_ppo.learners.ppo.updates.cuda_graphs import captured_on
 from ddp_ppo.learners.ppo.updates.numpy_epoch import Trained
@@ -30,7 +30,6 @@ from ddp_ppo.learners.ppo.updates.numpy_update import NumpyUpdate
 from ddp_ppo.learners.ppo.updates.torch_update import TorchUpdate, step_by_step
 from ddp_ppo.learners.ppo.updates.update import EpochStats, Update
 from ddp_ppo.maths.gae import compute_gae
-from ddp_ppo.maths.moments import RmsState
 from ddp_ppo.maths.seeding import Purpose, stream
 from ddp_ppo.policies.network import NetworkSpec, hold_log_std
 from ddp_ppo.policies.torch_policy import ActorCritic
@@ -59,8 +58,6 @@ ALONE = Averaging()
 class PPO:
     """The PPO learner of one process."""
 
-    metrics = PPO_METRICS
-
     def __init__(
         self,
         config: Config,
@@ -80,7 +77,7 @@ class PPO:
         self.policy = ActorCritic(network, vectors[0])
         self.optimizer = AdamState(*vectors[1:])
         self.learning_rate = config.learning_rate
-        self.averages_parameters = config.sync_mode == "parameters"
+        self.is_drifting = not averaging.is_per_minibatch
         self._averaging = averaging
         self._rank = rank
         self._update = self._make_update(team)
@@ -115,15 +112,14 @@ class PPO:
         )
 
     def train_step(
-        self, updates: Rollout, *, round_index: int, done: float, reward_scale: float = 1.0
+        self, updates: Rollout, *, round_index: int = 0, done: float = 0.0
     ) -> tuple[dict[str, Tensor], dict[str, float]]:
-        """Trains on the whole on-policy buffer and clears it.
+        """Trains on the complete on-policy buffer and clears it.
 
         Args:
-            updates: this round's annotated rollout.
+            updates: this round's annotated rollout, which says what it was normalised with.
             round_index: 0-based, for the order of the samples.
             done: part of the run before this round, in [0, 1), for the learning-rate schedule.
-            reward_scale: what the actors multiplied rewards with; read where advantages are recomputed.
 
         Returns:
             The policy's state dict and the round's metrics.
@@ -139,7 +135,7 @@ class PPO:
         transfer_seconds = time.perf_counter() - started
         value, ret = torch.from_numpy(updates["value"][:-1]), torch.from_numpy(updates["ret"])
         value_explained = explained_variance(value, ret)  # on the CPU, while the device is busy
-        epochs = self._update.run(lambda: self._run_epochs(updates, batch, round_index, reward_scale))
+        epochs = self._update.run(lambda: self._run_epochs(updates, batch, round_index))
         metrics = self._metrics(epochs, buffer_size)
         metrics["train/explained_variance"] = value_explained
         metrics["time/transfer_seconds"] = transfer_seconds
@@ -148,7 +144,7 @@ class PPO:
         updates.clear()
         return self.policy.state_dict(), metrics
 
-    def _run_epochs(self, updates: Rollout, batch: Batch, round_index: int, reward_scale: float) -> list[EpochStats]:
+    def _run_epochs(self, updates: Rollout, batch: Batch, round_index: int) -> list[EpochStats]:
         """The epochs of a round until the last one or a KL stop; called again, it does the same again."""
         config = self.config
         self._update.load(batch)
@@ -157,7 +153,7 @@ class PPO:
         epochs: list[EpochStats] = []
         for epoch in range(config.ppo.num_epochs):
             if epoch and config.ppo.recompute_advantages:
-                batch = self._recompute_advantages(updates, batch, reward_scale)
+                batch = self._recompute_advantages(updates, batch)
                 self._update.load(batch)
             order = updates.shuffled(1, generator)[0]
             epochs.append(self._update.epoch(order, min(config.ppo.minibatch_size, num_samples), self.learning_rate))
@@ -168,6 +164,7 @@ class PPO:
 
     def _load(self, updates: Rollout) -> Batch:
         """The samples on the device, each array copied there once; from page-locked memory nothing waits for it."""
+        self.policy.load_obs_rms_state(updates.normalization.obs_rms_state)
         with torch.no_grad():
             obs, act, logp, adv, ret, value = (
                 torch.from_numpy(updates[name]).to(self.device, non_blocking=True)
@@ -193,7 +190,7 @@ class PPO:
         return standardize(adv, ret) if self.config.ppo.normalize_advantages else adv
 
     @torch.no_grad()
-    def _recompute_advantages(self, updates: Rollout, batch: Batch, reward_scale: float) -> Batch:
+    def _recompute_advantages(self, updates: Rollout, batch: Batch) -> Batch:
         """Advantages and value targets with the critic as it is now (Andrychowicz et al. 2020, section 3.5)."""
         reward, terminated, truncated, final_obs, last_obs = (
             torch.from_numpy(array).to(self.device)
@@ -208,8 +205,9 @@ class PPO:
         final_value = torch.zeros_like(reward)
         if bool(truncated.any()):
             final_value[truncated] = self.policy.critic(self.policy.normalize(final_obs[truncated]))
+        clip = REWARD_CLIP if self.config.normalize_reward else float("inf")
         adv, ret = compute_gae(
-            scale_reward(reward, reward_scale, REWARD_CLIP if self.config.normalize_reward else float("inf")),
+            scale_reward(reward, updates.normalization.reward_scale, clip),
             value,
             final_value,
             terminated,
@@ -249,43 +247,41 @@ class PPO:
             "train/action_std": float(log_std.exp().mean()) if len(log_std) else float("nan"),
         }
 
-    def set_obs_rms_state(self, state: RmsState | None) -> None:
-        """Freezes the statistics that the next round was sampled with."""
-        self.policy.load_obs_rms_state(state)
-
     def acting_parameters(self) -> FloatArray:
         """A copy of the parameters [P]."""
         return np.array(self.policy.flat.data.cpu().numpy())
 
-    def common(self) -> dict[str, Tensor]:
-        """What ranks hold in common after a sync: the parameters, Adam's moments and its number of steps, no copies."""
+    def common(self) -> Common:
+        """What learners hold in common after a sync: the parameters, Adam's moments and its number of steps.
+
+        The moments are averaged too: kept local they would push each learner away from the average again, and learners
+        would not be equal after a sync.
+        """
         optimizer = self.optimizer
-        return {
-            "parameters": self.policy.flat.data,
-            "exp_avg": optimizer.exp_avg,
-            "exp_avg_sq": optimizer.exp_avg_sq,
-            "step": optimizer.step,
-        }
+        moments = {"exp_avg": optimizer.exp_avg, "exp_avg_sq": optimizer.exp_avg_sq}
+        return Common({"parameters": self.policy.flat.data, **moments}, {"step": optimizer.step})
 
     def state_dict(self) -> dict[str, Any]:
         """Everything that training goes on from, as tensors and plain values."""
-        common = {name: tensor.cpu().clone() for name, tensor in self.common().items()}
+        common = {name: tensor.cpu().clone() for name, tensor in self.common().tensors.items()}
         return {**common, "step": float(self.optimizer.step), "learning_rate": self.learning_rate}
 
-    def load_state_dict(self, state: Mapping[str, Any]) -> bool:
-        """Continues from a state dict, whose tensors may be NumPy arrays; True if log_std had left its range.
+    def load_state_dict(self, state: Mapping[str, Any]) -> Sequence[str]:
+        """Continues from a state dict, whose tensors may be NumPy arrays; a line if log_std had left its range.
 
         Raises:
+            KeyError: a part is missing.
             ValueError: the parameters are of another network.
         """
         if state["parameters"].shape != self.policy.flat.shape:
             raise ValueError(
                 f"the checkpoint has {len(state['parameters'])} parameters, this network {self.policy.flat.numel()}"
             )
-        for name, tensor in self.common().items():
+        for name, tensor in self.common().tensors.items():
             tensor.copy_(torch.as_tensor(state[name]))
         self.learning_rate = float(state["learning_rate"])
-        return bool(hold_log_std(self.network, self.policy.flat.data))
+        is_moved = hold_log_std(self.network, self.policy.flat.data)
+        return ["log_std of the checkpoint was outside its range and has been brought back"] if is_moved else []
 
 
 def resolve_update_backend(config: Config, device_type: str) -> str:

@@ -9,7 +9,7 @@ from ddp_ppo.config.settings import Config
 ADAM_BETAS = (0.9, 0.999)
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class LossSettings:
     """The settings of one gradient step; None switches a clip off."""
 
@@ -24,10 +24,10 @@ class LossSettings:
 def loss_settings(config: Config) -> LossSettings:
     """The part of a configuration that a gradient step reads."""
     return LossSettings(
-        config.ppo.clip_range,
-        config.ppo.value_clip_range,
-        config.ppo.entropy_coef,
-        config.ppo.value_coef,
-        config.ppo.max_grad_norm,
-        config.ppo.adam_eps,
+        clip_range=config.ppo.clip_range,
+        value_clip_range=config.ppo.value_clip_range,
+        entropy_coef=config.ppo.entropy_coef,
+        value_coef=config.ppo.value_coef,
+        max_grad_norm=config.ppo.max_grad_norm,
+        adam_eps=config.ppo.adam_eps,
     )

@@ -17,6 +17,7 @@ from ddp_ppo.learners.disco.learner import MEASURED, DiscoLearner
 from ddp_ppo.learners.disco.values import mean_and_std
 from ddp_ppo.runs.files import load_plain, save_plain
 from ddp_ppo.sampling.finite import NonFiniteError
+from ddp_ppo.sampling.rollout import Normalization
 from tests.support.disco_golden import (
     SMALL_AGENT,
     STATS,
@@ -144,7 +145,7 @@ class FiveUpdatesTest(GoldenTest):  # C32
                 self.assertAlmostEqual(found, float(arrays[f"log/{name}"][i]), delta=3e-4, msg=name)
             before = learner.agent.flat.clone()
             self.assert_logs(learner.update(batch), arrays, i)
-            self.assert_state(learner.common(), arrays, i)
+            self.assert_state(learner.common().tensors, arrays, i)
             update_norm = float((learner.agent.flat - before).norm())
             self.assertAlmostEqual(update_norm, float(arrays["log/global_update_norm"][i]), delta=1e-5)
             if i == 0:
@@ -241,7 +242,8 @@ class TrajectoriesTest(unittest.TestCase):
 
     def test_rollout_is_held_as_it_is_and_rewards_are_scaled(self):
         (rollout,) = rollouts(1)
-        self.learner.train_step(rollout, round_index=0, done=0.0, reward_scale=0.5)
+        rollout.fill(Normalization(reward_scale=0.5))
+        self.learner.train_step(rollout)
         held = self.held()
         for name in ("obs", "act", "logits"):
             np.testing.assert_array_equal(getattr(held, name).numpy(), rollout[name])
@@ -277,8 +279,8 @@ class TrainStepTest(unittest.TestCase):
     def test_without_replay_each_rollout_is_the_batch(self):
         learner, other = (make_learner(dataclasses.replace(CONFIG, disco_replay_capacity=0)) for _ in range(2))
         (rollout,) = rollouts(1)
-        batch = learner._trajectories(rollout, 1.0)
-        _, metrics = other.train_step(rollout, round_index=0, done=0.0)
+        batch = learner._trajectories(rollout)
+        _, metrics = other.train_step(rollout)
         self.assertEqual(metrics["train/loss"], float(learner.update(batch)[0]))
         self.assertTrue(torch.equal(learner.agent.flat, other.agent.flat))
 
@@ -311,17 +313,17 @@ class TrainStepTest(unittest.TestCase):
 
     def test_parameters_stay_where_a_gradient_is_not_finite(self):
         learner = make_learner()
-        before = {name: tensor.clone() for name, tensor in learner.common().items()}
+        before = {name: tensor.clone() for name, tensor in learner.common().tensors.items()}
         batch = random_batch(5, 4, 2)
         with self.assertRaisesRegex(NonFiniteError, "no step was taken"):
             learner.update(batch._replace(obs=batch.obs * math.nan))
-        for name, tensor in learner.common().items():
+        for name, tensor in learner.common().tensors.items():
             self.assertTrue(torch.equal(tensor, before[name]), name)
 
     def test_normaliser_is_applied_to_what_is_replayed(self):
         state = {"mean": np.full(4, 2.0), "var": np.full(4, 9.0), "count": 10.0}
         learner, other = make_learner(), make_learner()
-        learner.set_obs_rms_state(state)
+        learner.normalize_with(state)
         batch = random_batch(5, 4, 2)
         loss = learner.update(batch._replace(obs=batch.obs * 3.0 + 2.0))[0]
         self.assertAlmostEqual(float(loss), float(other.update(batch)[0]), 4)

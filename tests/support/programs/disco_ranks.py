@@ -13,6 +13,6 @@ with LearnerGroup(topology, timeout_seconds=60) as learners:
     learner = DiscoLearner(config, small_agent(arrays, 2), meta=published_meta(), average=learners.average, rank=rank)
     for number in range(5):
         metrics = learner.update(golden_batch(arrays, number, slice(2 * rank, 2 * rank + 2)))
-        common = {name: tensor.clone() for name, tensor in learner.common().items()}
+        common = {name: tensor.clone() for name, tensor in learner.common().tensors.items()}
         steps.append({"metrics": metrics, "common": common})
 torch.save(steps, folder / f"{rank}.pt")

@@ -47,7 +47,7 @@ def train(averaging):
     learner = PPO(config, network, fresh(random_parameters(network)), device=torch.device("cpu"), averaging=averaging)
     policy = NumpyPolicy(network, env, 4, 8)
     policy.load(random_parameters(network), None)
-    learner.train_step(sampled_rollout(policy, PPO.rollout_fields(network), 8, 4), round_index=0, done=0.0)
+    learner.train_step(sampled_rollout(policy, PPO.rollout_fields(network), 8, 4))
     return learner.policy.flat.detach()
 
 

@@ -26,7 +26,7 @@ def cuttable(stop):
             print("never", flush=True)
     except CutShort:
         print("not begun", flush=True)
-    stop.restore()
+    stop.__exit__()
     print(signal.getsignal(signal.SIGTERM) == signal.SIG_DFL, threading.active_count(), flush=True)
 
 
@@ -46,14 +46,14 @@ def quick(stop):
     """Looks for a request again and again."""
     while stop.signal is None:
         wait(0.01)
-    stop.restore()
+    stop.__exit__()
     print("asked", stop.signal, stop.is_overdue, flush=True)
 
 
 how, *more = sys.argv[1:]
 if "nohup" in more:
     signal.signal(signal.SIGHUP, signal.SIG_IGN)
-request = StopRequest()
+request = StopRequest().__enter__()
 if how == "deaf":
     signal.pthread_sigmask(signal.SIG_BLOCK, [signal.SIGALRM])
 print("ready", flush=True)

@@ -12,7 +12,7 @@ from ddp_ppo.config.load import load_config
 from ddp_ppo.learners.ppo.learner import PPO, fresh
 from ddp_ppo.learners.ppo.updates.cuda_graphs import NUM_WARM_UPS, CapturedStep, captured_on
 from ddp_ppo.policies.network import initial_parameters
-from ddp_ppo.sampling.rollout import Rollout, rollout_shapes
+from ddp_ppo.sampling.rollout import Normalization, Rollout, rollout_shapes
 from tests.support.updates import CPU, CUDA, NETWORKS, TOLERANCE, TrainedPolicy
 
 torch.set_num_threads(1)
@@ -124,8 +124,7 @@ class CudaTest(unittest.TestCase):
             rollout["terminated"][...] = rollout["truncated"][...] = False
             rollout["truncated"][::7] = True
             rollout["logp"][...] -= 6.0
-            rollout.fill()
-            learner.set_obs_rms_state({"mean": np.full(17, 0.5), "var": np.full(17, 0.1), "count": 200.0})
+            rollout.fill(Normalization({"mean": np.full(17, 0.5), "var": np.full(17, 0.1), "count": 200.0}))
             _, metrics = learner.train_step(rollout, round_index=round_index, done=round_index / 2)
         names = [name for name in metrics if name.startswith("train/")]
         return learner.state_dict()["parameters"], np.array([metrics[name] for name in names])
