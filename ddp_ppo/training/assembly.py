@@ -4,10 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from contextlib import ExitStack
-from dataclasses import dataclass
 
 from ddp_ppo.distributed.group import LearnerGroup
-from ddp_ppo.learners.interface import Learner, Workplace
+from ddp_ppo.learners.interface import Workplace
 from ddp_ppo.learners.starting_point import StartingPoint
 from ddp_ppo.processes.stop_request import StopRequest
 from ddp_ppo.runs.console import Console
@@ -23,73 +22,68 @@ from ddp_ppo.training.saving import Saver
 from ddp_ppo.training.sync import Sync, share_folder
 
 
-@dataclass(frozen=True, kw_only=True)
 class Parts:
-    """What a run consists of in a learner's process."""
+    """What a run consists of in a learner's process, with actors that are ready.
 
-    recorder: FaultRecorder
-    pool: ActorPool
-    group: LearnerGroup
-    learner: Learner
-    sampler: Sampler
-    diagnosis: Diagnosis
-    sync: Sync
-    evaluator: Evaluator
-    saver: Saver
-
-
-def assemble(
-    plan: Plan,
-    start: StartingPoint,
-    *,
-    console: Console,
-    stop: StopRequest,
-    stack: ExitStack,
-    num_done: Callable[[], int],
-) -> Parts:
-    """Starts the actors, meets the other learners, and makes what learns, with actors that are ready.
-
-    Args:
-        start: what a fresh learner starts from.
-        stack: closes everything.
-        num_done: how many rounds are done, whenever it is called.
-
-    Raises:
-        CutShort: a stop request came before the actors were ready.
+    Attributes:
+        recorder, evaluator, saver, diagnosis: what is written, and what of.
+        block, pool, sampler: the shared memory, the actors, and the rollouts that they fill.
+        group, learner, sync: the other learners, this one, and what keeps them together.
     """
-    config, topology = plan.config, plan.topology
-    # First: whatever fails from here on is written down in the run folder.
-    recorder = stack.enter_context((Recorder if topology.rank == 0 else FaultRecorder)(plan, console))
-    for note in plan.notes:
-        recorder.say(f"note: {note}")
-    # Before the learners meet: actors build their environments in the meantime.
-    block = SharedBlock(plan.block_shapes)
-    stack.callback(block.close)
-    pool = stack.enter_context(_started(plan, block, lambda what: recorder.event("actor_restart", num_done(), what)))
-    group = stack.enter_context(LearnerGroup(topology, timeout_seconds=config.collective_timeout_seconds))
-    recorder.join(share_folder(group, recorder.path, num_done()))
-    stack.enter_context(page_locked(block.memory, topology.device, recorder.say))
-    # After all three: a learner trains in the block, is helped by an actor, and averages with the group.
-    learner = plan.kind.make(plan, Workplace(start=start, group=group, arrays=block.arrays, pool=pool))
-    sampler = Sampler(plan, block, pool)
-    diagnosis = Diagnosis(plan, learner, sampler=sampler, recorder=recorder)
-    table = (*METRICS, *plan.kind.metrics)
-    sync = Sync(group, learner, table, interval=config.param_sync_interval, num_rounds=plan.num_rounds)
-    evaluator = Evaluator(plan, sampler, sync=sync, diagnosis=diagnosis, recorder=recorder, stop=stop)
-    saver = Saver(group, sync, evaluator=evaluator, recorder=recorder)
-    with stop.cuttable():
-        pool.wait_ready()
-    return Parts(
-        recorder=recorder,
-        pool=pool,
-        group=group,
-        learner=learner,
-        sampler=sampler,
-        diagnosis=diagnosis,
-        sync=sync,
-        evaluator=evaluator,
-        saver=saver,
-    )
+
+    def __init__(
+        self,
+        plan: Plan,
+        start: StartingPoint,
+        *,
+        console: Console,
+        stop: StopRequest,
+        stack: ExitStack,
+        num_done: Callable[[], int],
+    ) -> None:
+        """Makes each part after those that it needs.
+
+        Args:
+            start: what a fresh learner starts from.
+            stack: closes everything.
+            num_done: how many rounds are done, whenever it is called.
+
+        Raises:
+            CutShort: a stop request came before the actors were ready.
+        """
+        # First: whatever fails from here on is written down in the run folder.
+        self.recorder = stack.enter_context((Recorder if plan.topology.rank == 0 else FaultRecorder)(plan, console))
+        for note in plan.notes:
+            self.recorder.say(f"note: {note}")
+        self._start_processes(plan, stack, num_done)
+        self._make_learner(plan, start, stop)
+        with stop.cuttable():
+            self.pool.wait_ready()
+
+    def _start_processes(self, plan: Plan, stack: ExitStack, num_done: Callable[[], int]) -> None:
+        """Starts the actors, then meets the other learners: environments are built in the meantime."""
+        recorder, topology, seconds = self.recorder, plan.topology, plan.config.collective_timeout_seconds
+        self.block = SharedBlock(plan.block_shapes)
+        stack.callback(self.block.close)
+        pool = _started(plan, self.block, lambda what: recorder.event("actor_restart", num_done(), what))
+        self.pool = stack.enter_context(pool)
+        self.group = stack.enter_context(LearnerGroup(topology, timeout_seconds=seconds))
+        recorder.join(share_folder(self.group, recorder.path, num_done()))
+        stack.enter_context(page_locked(self.block.memory, topology.device, recorder.say))
+
+    def _make_learner(self, plan: Plan, start: StartingPoint, stop: StopRequest) -> None:
+        """Makes the learner, which trains in the block, is helped by an actor and averages with the group."""
+        recorder, config = self.recorder, plan.config
+        workplace = Workplace(start=start, group=self.group, arrays=self.block.arrays, pool=self.pool)
+        self.learner = plan.kind.make(plan, workplace)
+        self.sampler = Sampler(plan, self.block, self.pool)
+        self.diagnosis = Diagnosis(plan, self.learner, sampler=self.sampler, recorder=recorder)
+        table, interval = (*METRICS, *plan.kind.metrics), config.param_sync_interval
+        self.sync = Sync(self.group, self.learner, table, interval=interval, num_rounds=plan.num_rounds)
+        self.evaluator = Evaluator(
+            plan, self.sampler, sync=self.sync, diagnosis=self.diagnosis, recorder=recorder, stop=stop
+        )
+        self.saver = Saver(self.group, self.sync, evaluator=self.evaluator, recorder=recorder)
 
 
 def _started(plan: Plan, block: SharedBlock, on_restart: Callable[[str], None]) -> ActorPool:

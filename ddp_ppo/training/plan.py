@@ -67,10 +67,15 @@ class Plan(LearnerJob):
         return 2 if self.config.overlap else 1
 
     @property
+    def transitions_per_round(self) -> int:
+        """Environment steps of a round, all learners together."""
+        return self.config.transitions_per_round(self.topology.num_learners)
+
+    @property
     def num_env_steps(self) -> int:
-        """Environment steps of the whole run when its last round is done."""
-        before, per_round = _done(self.resumed), self.config.transitions_per_round(self.topology.num_learners)
-        return before["env_steps"] + (self.num_rounds - before["done"]) * per_round
+        """Environment steps of the run in total, when its last round is done."""
+        before = _done(self.resumed)
+        return before["env_steps"] + (self.num_rounds - before["done"]) * self.transitions_per_round
 
     def starting_point(self) -> StartingPoint:
         """Parameters and statistics that training starts from; a resumed run goes on with its checkpoint's instead."""

@@ -24,7 +24,7 @@ from ddp_ppo.runs.anomalies import overlap_at_reset
 from ddp_ppo.runs.console import Console
 from ddp_ppo.sampling.actor_pool import ActorError
 from ddp_ppo.sampling.finite import NonFiniteError
-from ddp_ppo.training.assembly import assemble
+from ddp_ppo.training.assembly import Parts
 from ddp_ppo.training.clock import Clock
 from ddp_ppo.training.evaluator import Moment
 from ddp_ppo.training.history import History, OnRound, TrainingResult
@@ -45,19 +45,14 @@ def train(
     """Trains one configuration, to the end or until the process gets INT, TERM or HUP.
 
     Call it below `if __name__ == "__main__":`, as the actors that it starts import the program again; from any thread,
-    though only the main one hears signals. Set OPENBLAS_NUM_THREADS=1 before NumPy is imported, as the command line
-    does.
+    though only the main one hears signals. Set OPENBLAS_NUM_THREADS=1 before NumPy is imported, as commands do.
 
     Args:
         config: of `load_config("task.yaml", ["seed=3"])`, or `Config(env_id="CartPole-v1", seed=3)`.
         environ: torchrun's variables, which say which of the learners this process is; None for those of the process.
         console: where to print; `Console.silent()` says nothing.
-        on_round: is called after each round with its row of metrics. If it returns False the run ends after this round
-            as it does after its last one, with a checkpoint and a model. With several learners each process calls its
-            own, and False from any of them ends the run.
-
-    Returns:
-        how the run ended; the same for every learner but for the folder's use.
+        on_round: is called after each round with its row of metrics. If it returns False, the run ends after this
+            round with a checkpoint and a model. With several learners each process calls its own, and any may end it.
 
     Raises:
         ConfigError, EnvError, CheckpointError: the user's mistakes, before anything was started or written.
@@ -69,6 +64,11 @@ def train(
         for note in plan.topology.notes:
             console.say(note)
         return TrainingResult(folder=None)
+    return _train(plan, console, on_round)
+
+
+def _train(plan: Plan, console: Console, on_round: OnRound | None) -> TrainingResult:
+    """Trains, and leaves the caller's process as it was."""
     with StopRequest() as stop, ExitStack() as after:
         after.callback(gc.collect)  # parts refer to each other: else the rollouts' memory would stay for a while
         after.callback(torch.set_num_threads, torch.get_num_threads())
@@ -92,7 +92,7 @@ class _Run:
         self.is_over = self.done.round >= plan.num_rounds
         self.stop_signal: int | None = None
         self.clock, self.history = Clock(), History()
-        parts = assemble(plan, start, console=console, stop=stop, stack=stack, num_done=lambda: self.done.round)
+        parts = Parts(plan, start, console=console, stop=stop, stack=stack, num_done=lambda: self.done.round)
         self.recorder, self.pool, self.group = parts.recorder, parts.pool, parts.group
         self.learner, self.sampler, self.sync = parts.learner, parts.sampler, parts.sync
         self.diagnosis, self.evaluator, self.saver = parts.diagnosis, parts.evaluator, parts.saver
@@ -137,8 +137,9 @@ class _Run:
             with self.clock("sync"):
                 outcome = self._sync(data, metrics)
             with self.clock("record"):
-                evaluation = self.evaluator.after_round(self._next, outcome.statistics)
-                self._record(data, outcome, evaluation)
+                moment = Moment(self.done.round + 1, self.done.env_steps + self.plan.transitions_per_round)
+                evaluation = self.evaluator.after_round(moment, outcome.statistics)
+                self._record(moment, data, outcome, evaluation)
                 # After the row: a run that is killed in between goes on from the checkpoint before, and drops the row.
                 if self.is_over or self.done.round % self.plan.config.checkpoint_interval == 0:
                     self._checkpoint()
@@ -174,17 +175,10 @@ class _Run:
             stop_signal=self.stop.signal,
         )
 
-    @property
-    def _next(self) -> Moment:
-        """That at the end of the round in progress."""
-        steps = self.plan.config.transitions_per_round(self.plan.topology.num_learners)
-        return Moment(self.done.round + 1, self.done.env_steps + steps)
-
-    def _record(self, data: Sampled, outcome: Outcome, evaluation: Mapping[str, float]) -> None:
+    def _record(self, moment: Moment, data: Sampled, outcome: Outcome, evaluation: Mapping[str, float]) -> None:
         """Completes the round: writes its row and decides whether it is the last one."""
-        moment, seconds = self._next, {**self.clock.lap(), "annotate": data.annotate_seconds}
-        elapsed = self.done.elapsed_seconds + seconds["round"]
-        steps = moment.env_steps - self.done.env_steps
+        seconds = {**self.clock.lap(), "annotate": data.annotate_seconds}
+        elapsed, steps = self.done.elapsed_seconds + seconds["round"], self.plan.transitions_per_round
         row = {
             **{name: float(value) for name, value in moment._asdict().items()},
             **outcome.metrics,

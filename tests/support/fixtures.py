@@ -108,6 +108,14 @@ class Count(Watched):
         self.t = state["t"]
 
 
+class Late(Count):
+    """`Count` whose infos hold a term of the reward, 0.5, from step 20 of each episode on."""
+
+    def step(self, action):
+        obs, reward, terminated, truncated, _ = super().step(action)
+        return obs, reward, terminated, truncated, {"reward_late": 0.5} if self.t >= 20 else {}
+
+
 class Forgetful(Count):
     """`Count` without a way to save its state."""
 
@@ -349,6 +357,7 @@ def sampled_rollout(
 for _class in (
     Script,
     Count,
+    Late,
     Forgetful,
     Misbehaving,
     RewardType,

@@ -9,7 +9,7 @@ from pathlib import Path
 from ddp_ppo.config.settings import Config
 from ddp_ppo.processes.stop_request import CutShort, StopRequest
 from ddp_ppo.runs.console import Console
-from ddp_ppo.training.assembly import assemble
+from ddp_ppo.training.assembly import Parts
 from ddp_ppo.training.plan import prepare
 from ddp_ppo.training.recorder import Recorder
 from ddp_ppo.training.sampler import Frozen
@@ -29,7 +29,7 @@ class AssemblyTest(unittest.TestCase):
         plan = prepare(Config(output_dir=str(self.folder), run_name="a", **sizes, **settings), environ={})
         start = plan.starting_point()
         arguments = {"console": Console.silent(), "stop": self.stop, "num_done": lambda: 3}
-        return start, assemble(plan, start, stack=stack, **arguments)
+        return start, Parts(plan, start, stack=stack, **arguments)
 
     def test_the_parts_are_ready_to_sample_and_to_train(self):
         with ExitStack() as stack:

@@ -544,10 +544,11 @@ class EpisodesTest(FolderTestCase):
             "uneven": ("env_kwargs={length: 3}", "envs_per_actor=15", "rollout_length=100", "total_env_steps=10000"),
             "shorter": ("env_id=tests.support.fixtures:Limited-v0", "max_episode_steps=3", "total_env_steps=1"),
             "longer": ("env_id=tests.support.fixtures:Limited-v0", "max_episode_steps=7", "total_env_steps=96"),
+            "late": ("env_id=tests.support.fixtures:Late-v0", "max_episode_steps=40", "total_env_steps=128"),
         }
         common = ("eval_interval=0", "checkpoint_interval=1000")
         cls.ended = {}
-        for pair in (("long", "endless", "longer"), ("uneven", "shorter")):
+        for pair in (("long", "endless", "longer"), ("uneven", "shorter", "late")):
             started = {name: cls.start(config, f"run_name={name}", *cases[name], *common) for name in pair}
             cls.ended |= {name: succeeded(program) for name, program in started.items()}
         cls.home = {name: cls.work / "output" / f"count-{name}" for name in cases}
@@ -566,6 +567,10 @@ class EpisodesTest(FolderTestCase):
         for row in rows:
             self.assertEqual((row["rollout/episode_return_mean"], row["rollout/episode_length_mean"]), ("", ""))
             self.assertTrue(math.isfinite(float(row["train/policy_loss"]) + float(row["train/value_loss"])))
+
+    def test_a_term_of_the_reward_has_a_column_from_the_round_in_which_it_first_appears(self):
+        # Steps 1-16, 17-32, 33-40 and 1-8, 9-24 of an episode, of which steps 1, 17, 33 and 9 are looked at.
+        self.assertEqual(numbers(self.rows["late"], "reward/late"), [None, None, 0.5, None])
 
     def test_it_is_said_once_that_no_episode_has_ended(self):  # O-10
         lines = [line for line in self.ended["endless"].out.splitlines() if re.search("no episode", line)]
