@@ -108,7 +108,7 @@ class Count(Watched):
         self.t = state["t"]
 
 
-class Late(Count):
+class LateTerm(Count):
     """`Count` whose infos hold a term of the reward, 0.5, from step 20 of each episode on."""
 
     def step(self, action):
@@ -357,7 +357,7 @@ def sampled_rollout(
 for _class in (
     Script,
     Count,
-    Late,
+    LateTerm,
     Forgetful,
     Misbehaving,
     RewardType,

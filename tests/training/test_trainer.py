@@ -544,7 +544,7 @@ class EpisodesTest(FolderTestCase):
             "uneven": ("env_kwargs={length: 3}", "envs_per_actor=15", "rollout_length=100", "total_env_steps=10000"),
             "shorter": ("env_id=tests.support.fixtures:Limited-v0", "max_episode_steps=3", "total_env_steps=1"),
             "longer": ("env_id=tests.support.fixtures:Limited-v0", "max_episode_steps=7", "total_env_steps=96"),
-            "late": ("env_id=tests.support.fixtures:Late-v0", "max_episode_steps=40", "total_env_steps=128"),
+            "late": ("env_id=tests.support.fixtures:LateTerm-v0", "max_episode_steps=40", "total_env_steps=128"),
         }
         common = ("eval_interval=0", "checkpoint_interval=1000")
         cls.ended = {}
