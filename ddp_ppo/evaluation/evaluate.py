@@ -47,6 +47,16 @@ class Evaluation:
         return np.array([episode.episode_return for episode in self.episodes])
 
     @property
+    def return_mean(self) -> float:
+        """Mean of the returns."""
+        return float(self.returns.mean())
+
+    @property
+    def return_std(self) -> float:
+        """Standard deviation of the returns over the episodes."""
+        return float(self.returns.std())
+
+    @property
     def ends(self) -> dict[str, int]:
         """Episodes by why they ended."""
         return dict(Counter(episode.end for episode in self.episodes))
@@ -64,8 +74,8 @@ class Evaluation:
             "path": str(model.path),
             "round": model.info.get("round"),
             "actions": self.actions,
-            "return_mean": float(returns.mean()),
-            "return_std": float(returns.std()),
+            "return_mean": self.return_mean,
+            "return_std": self.return_std,
             "return_iqm": iqm(returns),
             **{name: None if np.isnan(low) else [low, high] for name, (low, high) in intervals.items()},
             "length_mean": float(np.mean([episode.length for episode in self.episodes])),

@@ -56,7 +56,7 @@ class KindTest(unittest.TestCase):
             gradient = action.head.gradient(log_std, d_log_std, entropy_coef=0.3)
             gradient.log_ratio(act, output.copy(), old_logp, out=out, entropy=entropies)
             np.testing.assert_allclose(out, logp.detach().numpy() - old_logp, rtol=1e-5, atol=1e-5)
-            np.testing.assert_allclose(entropies.mean(), float(entropy.mean()), rtol=1e-5)
+            np.testing.assert_allclose(entropies.mean(), entropy.mean().item(), rtol=1e-5)
             np.testing.assert_allclose(gradient.backward(d_logp.copy()), tensors[0].grad, rtol=1e-4, atol=1e-5)
             if len(log_std):
                 np.testing.assert_allclose(d_log_std, tensors[1].grad, rtol=1e-4, atol=1e-5)

@@ -1,4 +1,4 @@
-"""Checkpoints: complete or not there, the newest that is whole, and what one lacks is named."""
+"""Checkpoints: complete or not there, the newest complete one is found, and what one lacks is named."""
 
 import subprocess
 import sys

@@ -9,27 +9,24 @@ import json
 import os
 import signal
 import unittest
-from pathlib import Path
 
 import numpy as np
 
 from ddp_ppo.config.settings import Config
-from ddp_ppo.envs.build import describe_env, make_batch_env
+from ddp_ppo.envs.build import make_batch_env
 from ddp_ppo.envs.step_loop import step_loop
 from ddp_ppo.export.parity import measure, policy_act
 from ddp_ppo.policies.network import NetworkSpec
 from ddp_ppo.policies.numpy_policy import NumpyPolicy
 from ddp_ppo.protocols import Rows
 from ddp_ppo.runs.checkpoint import find_checkpoint
-from ddp_ppo.runs.model import Model
 from ddp_ppo.sampling.actor_pool import ActorPool
 from ddp_ppo.sampling.drive import Player, drive
-from tests.support.counting_policy import CountingPolicy, choice_at
+from tests.support.counting_model import ENV_ID, EXPECTED, LENGTH, POLICY, counting_model
+from tests.support.counting_policy import CountingPolicy
 from tests.support.fixtures import random_parameters
 from tests.support.process import FolderTestCase, actor_jobs, read_csv, without_times
 
-ENV_ID, POLICY = "tests.support.counting_policy:Rhythm-v0", "tests.support.counting_policy:CountingPolicy"
-LENGTH = 11  # of an episode; rollouts of 8 steps end in mid-episode
 CONFIG = f"""
 env_id: {ENV_ID}
 policy_backend: {POLICY}
@@ -45,7 +42,6 @@ eval_episodes: 7
 checkpoint_interval: 3
 learning_rate_schedule: constant
 """
-EXPECTED = [choice_at(step) for step in range(LENGTH)]
 
 
 def envs(num_envs, **env_kwargs):
@@ -58,15 +54,6 @@ def player(env, num_steps=1):
     policy = CountingPolicy(network, env.spec, env.num_envs, num_steps)
     policy.load(random_parameters(network), None)
     return Player(policy, env.num_envs)
-
-
-def counting_model():
-    """A counting policy as a model."""
-    arguments = Config(env_id=ENV_ID).env_arguments
-    env = describe_env(**arguments)
-    network = NetworkSpec.for_env(env, (4,), "tanh")
-    info = {"seed": 1, "policy_backend": POLICY}
-    return Model(Path("m.pt"), "m", network, env, arguments, random_parameters(network), None, info)
 
 
 class DriveTest(unittest.TestCase):

@@ -49,7 +49,7 @@ class Browser:
             session = self._ask("Target.attachToTarget", targetId=target, flatten=True)["sessionId"]
             self._where = {"sessionId": session}
             size = {"width": width, "height": height, "deviceScaleFactor": 1, "mobile": False}
-            self._ask("Emulation.setDeviceMetricsOverride", **size)  # a new page takes no size of its own
+            self._ask("Emulation.setDeviceMetricsOverride", **size)  # Chromium 156 refuses a size on creation
             self._ending = ending.pop_all()
 
     def __enter__(self) -> Browser:

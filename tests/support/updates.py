@@ -29,7 +29,7 @@ class TrainedPolicy:
         self.update = TorchUpdate(self.policy, self.optimizer, SETTINGS, lambda gradient: None, **arguments)
 
     def train(self, num_samples=100, minibatch_size=30, num_epochs=5):
-        """What the epochs report; each has a learning rate of its own."""
+        """What the epochs report; each has its own learning rate."""
         self.update.load(samples(self.policy, num_samples))
         orders = np.random.default_rng(2)
         return [
