@@ -44,7 +44,7 @@ class ParserTest(unittest.TestCase):
     def test_the_help_names_every_command(self):
         text = command_parser().format_help()
         for name in COMMANDS:
-            self.assertRegex(text, rf"\n    {name} ")
+            self.assertRegex(text, rf"\n    {name}\s")
 
     def test_settings_follow_the_configuration(self):
         options = self.parse("train", "ant", "seed=3", "ppo.clip_range=0.1", "--nproc", "2")
