@@ -1,7 +1,7 @@
-"""Runs every test module in a process of its own, as many at once as there are cores, and counts the results.
+"""Runs the test modules in several processes, as many at once as there are cores, and counts the results.
 
-`python tests/runner.py [test_gae maths ...]` prints a line per module as it ends, then the output of those that failed,
-and last the line `N passed, N failed, N skipped`. A module that hangs or dies counts as one failure; whatever processes
+`python tests/runner.py [test_gae maths ...]` prints a line per process as it ends, then the output of those that
+failed, and last the line `N passed, N failed, N skipped`. A module that hangs or dies counts as one failure; whatever processes
 a module leaves behind are killed. It exits 1 where something failed, or where no test passed.
 """
 
@@ -24,6 +24,7 @@ from pathlib import Path
 ROOT = Path(__file__).resolve().parents[1]
 TESTS = ROOT / "tests"
 HANG_SECONDS = 500.0
+ALONE_BYTES, MAX_TOGETHER = 9000, 8
 POLL_SECONDS = 0.02
 
 
@@ -73,27 +74,26 @@ def method_id(test: unittest.TestCase) -> str:
     return getattr(test, "test_case", test).id()
 
 
-def run_module(path: Path, report_path: Path) -> None:
-    """Runs one module in this process and leaves its report as JSON."""
+def run_modules(paths: list[Path], report_path: Path) -> None:
+    """Runs modules in this process and leaves their report as JSON."""
     faulthandler.enable()
     faulthandler.dump_traceback_later(HANG_SECONDS * 0.95)  # shows where it hangs, shortly before it is killed
-    name = ".".join(path.relative_to(ROOT).with_suffix("").parts)
-    suite = unittest.defaultTestLoader.loadTestsFromName(name)
+    names = [".".join(path.relative_to(ROOT).with_suffix("").parts) for path in paths]
+    suite = unittest.defaultTestLoader.loadTestsFromNames(names)
     result = unittest.TextTestRunner(verbosity=2, resultclass=CountingResult).run(suite)
     faulthandler.cancel_dump_traceback_later()
     report_path.write_text(json.dumps(vars(result.report())))
 
 
-class RunningModule:
-    """A test module in its own process group; its output goes to a file, which no left-over process can block."""
+class RunningModules:
+    """Test modules in a process group of their own; output goes to a file, which no left-over process can block."""
 
-    def __init__(self, path: Path, folder: Path) -> None:
-        self.path = path
-        self.name = str(path.relative_to(TESTS).with_suffix(""))
-        self.report_path = folder / f"{self.name.replace('/', '.')}.json"
-        self.output_path = folder / f"{self.name.replace('/', '.')}.txt"
+    def __init__(self, paths: list[Path], folder: Path) -> None:
+        self.name = " ".join(str(path.relative_to(TESTS).with_suffix("")) for path in paths)
+        file_name = self.name.split()[0].replace("/", ".")
+        self.report_path, self.output_path = folder / f"{file_name}.json", folder / f"{file_name}.txt"
         self.start = time.monotonic()
-        command = [sys.executable, "-m", "tests.runner", "--report", str(self.report_path), str(path)]
+        command = [sys.executable, "-m", "tests.runner", "--report", str(self.report_path), *map(str, paths)]
         with self.output_path.open("wb") as output:
             self.process = subprocess.Popen(
                 command, cwd=ROOT, stdin=subprocess.DEVNULL, stdout=output, stderr=output, start_new_session=True
@@ -129,16 +129,34 @@ class RunningModule:
         return report
 
 
+def batches(paths: list[Path]) -> list[list[Path]]:
+    """The modules that each process runs: a large one alone, small ones of a folder together.
+
+    To import torch takes longer than most small modules.
+    """
+    found: list[list[Path]] = []
+    open_batches: dict[str, list[Path]] = {}
+    for path in paths:
+        batch = open_batches.get(path.relative_to(TESTS).parts[0], [])
+        if path.stat().st_size >= ALONE_BYTES or not 0 < len(batch) < MAX_TOGETHER:
+            batch = []
+            found.append(batch)
+            if path.stat().st_size < ALONE_BYTES:
+                open_batches[path.relative_to(TESTS).parts[0]] = batch
+        batch.append(path)
+    return found
+
+
 def run_all(paths: list[Path], num_workers: int) -> Report:
-    """Runs the modules, at most `num_workers` at a time; interrupted, it leaves no process behind."""
+    """Runs the modules, at most `num_workers` processes at a time; interrupted, it leaves no process behind."""
     total = Report()
-    waiting = list(reversed(paths))
-    running: list[RunningModule] = []
+    waiting = list(reversed(batches(paths)))
+    running: list[RunningModules] = []
     with tempfile.TemporaryDirectory(prefix="ddp_ppo_tests_") as folder:
         try:
             while waiting or running:
                 while waiting and len(running) < num_workers:
-                    running.append(RunningModule(waiting.pop(), Path(folder)))
+                    running.append(RunningModules(waiting.pop(), Path(folder)))
                 time.sleep(POLL_SECONDS)
                 for module in [module for module in running if module.is_over()]:
                     report = module.collect()
@@ -160,13 +178,13 @@ def named(name: str, found: list[Path]) -> list[Path]:
 
 def main() -> int:
     """Runs what the command line names and returns the exit code."""
-    parser = argparse.ArgumentParser(description="Run the unit tests, each module in its own process.")
+    parser = argparse.ArgumentParser(description="Run the unit tests in several processes.")
     parser.add_argument("modules", nargs="*", help="test modules or folders, such as test_gae or maths (default: all)")
     parser.add_argument("--failed-checks", default="", help="checks that failed before: named again, and exit code 1")
     parser.add_argument("--report", type=Path, help=argparse.SUPPRESS)  # a module's own process
     args = parser.parse_args()
     if args.report:
-        run_module(Path(args.modules[0]), args.report)
+        run_modules([*map(Path, args.modules)], args.report)
         return 0
     signal.signal(signal.SIGTERM, signal.default_int_handler)
     # The largest files first, which are roughly the slowest: at the end no core waits for a long one.
