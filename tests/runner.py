@@ -1,8 +1,8 @@
 """Runs the test modules in several processes, as many at once as there are cores, and counts the results.
 
 `python tests/runner.py [test_gae maths ...]` prints a line per process as it ends, then the output of those that
-failed, and last the line `N passed, N failed, N skipped`. A module that hangs or dies counts as one failure; whatever processes
-a module leaves behind are killed. It exits 1 where something failed, or where no test passed.
+failed, and last the line `N passed, N failed, N skipped`. A process that hangs or dies counts as one failure; whatever
+processes it leaves behind are killed. It exits 1 where something failed, or where no test passed.
 """
 
 from __future__ import annotations
