@@ -1,18 +1,19 @@
 """The public API: train a task, load a policy and act with it, evaluate it, make environments.
 
 `import ddp_ppo` gives these functions without loading NumPy or torch until one of them is called. They print nothing
-unless they are asked to, change no global state of the caller, and work in a thread, a notebook and a worker process of
-another framework. What programs may rely on is in `ddp_ppo.__all__`; everything else may move.
+unless they are asked to, leave random generators, thread counts and signal handlers of the caller as they are, and work
+in a thread, a notebook and a worker process of another framework. What programs may rely on is in `ddp_ppo.__all__`;
+everything else may move.
 
 Shapes: N observations, D observation size.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -118,7 +119,7 @@ class LoadedPolicy:
         return self._policies[num_rows]
 
 
-def load_policy(place: str | Path, *, which: str = "best") -> LoadedPolicy:
+def load_policy(place: str | Path, *, which: Literal["best", "current"] = "best") -> LoadedPolicy:
     """Reads a trained policy.
 
     Args:
@@ -130,7 +131,7 @@ def load_policy(place: str | Path, *, which: str = "best") -> LoadedPolicy:
     """
     if which not in ("best", "current"):
         raise ValueError(f"which must be 'best' or 'current', not {which!r}")
-    return LoadedPolicy(load_model(place, which))  # type: ignore[arg-type]
+    return LoadedPolicy(load_model(place, which))
 
 
 def evaluate(
@@ -160,22 +161,19 @@ def make_env(
     num_envs: int = 1,
     *,
     env_kwargs: Mapping[str, Any] | None = None,
-    seeds: Sequence[int] | None = None,
     **options: Any,
 ) -> BatchEnv:
-    """Builds environments as arrays; see `ddp_ppo.protocols.BatchEnv` for what they offer.
+    """Builds environments as arrays; `env.reset(seeds)`, one seed for each, gives the first observations.
+
+    `ddp_ppo.protocols.BatchEnv` says what else they offer.
 
     Args:
         env_id: a Gymnasium id, `module:Id-v0`, or `module:Class` of a vectorised class.
         num_envs: how many.
         env_kwargs: arguments of the environment's constructor.
-        seeds: resets environment i with seeds[i]; without seeds nothing is reset yet.
         options: as for `ddp_ppo.envs.build.make_batch_env`, such as `backend` and `max_episode_steps`.
 
     Raises:
         EnvError: it cannot be built.
     """
-    env = make_batch_env(env_id, num_envs, env_kwargs=env_kwargs, **options)
-    if seeds is not None:
-        env.reset(seeds)
-    return env
+    return make_batch_env(env_id, num_envs, env_kwargs=env_kwargs, **options)

@@ -2,6 +2,7 @@
 
 import csv
 import math
+import random
 import signal
 import subprocess
 import sys
@@ -213,6 +214,16 @@ class PolicyTest(FolderCase):
         self.assertEqual(ddp_ppo.evaluate(self.cart, episodes=2).return_mean, evaluation.return_mean)
         self.assertEqual(len(ddp_ppo.evaluate(self.cart, episodes=7, deterministic=False).returns), 7)
 
+    def test_acting_and_evaluating_leave_generators_and_threads_of_the_caller(self):
+        catch = {"total_env_steps": 64, "conv_channels": (4,), "run_name": "image", "output_dir": str(self.folder)}
+        image = ddp_ppo.train("ddp_ppo.tasks.catch:Catch-v0", **SMALL | catch, env_kwargs={"is_image": True}).folder
+        before = random.getstate(), np.random.get_state()[1].tolist(), torch.get_num_threads()
+        for home in (self.cart, image):
+            ddp_ppo.evaluate(home, episodes=1)
+            policy = ddp_ppo.load_policy(home)
+            policy(np.zeros((3, policy.model.env.obs_size)))
+        self.assertEqual((random.getstate(), np.random.get_state()[1].tolist(), torch.get_num_threads()), before)
+
     def test_what_is_not_there_is_refused_in_one_line(self):
         with self.assertRaisesRegex(CheckpointError, "no such file or folder"):
             ddp_ppo.load_policy(self.folder / "nowhere")
@@ -233,7 +244,8 @@ class MemoryTest(unittest.TestCase):
 
 class MakeEnvTest(unittest.TestCase):
     def test_environments_are_arrays(self):
-        env = ddp_ppo.make_env("HalfCheetah-v5", num_envs=3, max_episode_steps=5, seeds=[1, 2, 3])
+        env = ddp_ppo.make_env("HalfCheetah-v5", num_envs=3, max_episode_steps=5)
+        self.assertEqual(env.reset([1, 2, 3]).shape, (3, 17))
         step = env.step(np.zeros((3, 6), np.float32))
         self.assertEqual((step.obs.shape, step.reward.shape), ((3, 17), (3,)))
         self.assertEqual(env.spec.max_episode_steps, 5)

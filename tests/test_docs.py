@@ -70,7 +70,7 @@ MAKE_RUN = [["train", "configs/half_cheetah.yaml", "run_name=a"], ["play", "outp
 RULES = {rule.name for rule in Watch()._rules} | {"overlap_at_reset"}
 METRICS = set(re.findall(r"`([a-z]+/[a-z_]+)`", (ROOT / "docs" / "metrics.md").read_text()))
 NO_SETTINGS = {"render_mode", "non_finite", "weights_only"}
-NO_SETTINGS |= {"episodes", "num_envs", "verbose", "deterministic", "seeds"}  # arguments of the Python API
+NO_SETTINGS |= {"episodes", "num_envs", "verbose", "deterministic"}  # arguments of the Python API
 FOREIGN = r"\[Errno .*|all_reduce"  # the system's words
 TINY = ("total_env_steps=1", "max_episode_steps=50", "eval_episodes=2")
 QUICK = (*TINY, "num_actors=1", "envs_per_actor=2", "rollout_length=32")

@@ -6,7 +6,6 @@ the length of the rollouts. Each is a real training of a few rounds in a tempora
 
 from __future__ import annotations
 
-import os
 import statistics
 import tempfile
 import time
@@ -14,6 +13,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 
 from ddp_ppo.config.settings import Config
+from ddp_ppo.machine import this_machine
 from ddp_ppo.runs.console import Console
 from ddp_ppo.runs.metric_table import STEPS_PER_SECOND, seconds_of
 from ddp_ppo.text import entry
@@ -83,12 +83,11 @@ def measure(config: Config, candidate: Candidate, environ: Mapping[str, str], fo
 def run(config: Config, *, environ: Mapping[str, str], seconds: float, console: Console) -> list[Candidate]:
     """Tries candidates until the time is up and prints each; the quickest comes first in the result."""
     config = replace(config, num_gpus=1, actors_per_gpu=None, num_actors=config.actors_per_learner)
-    num_cores = os.cpu_count() or 1
     deadline = time.monotonic() + seconds
     done: list[Candidate] = []
     console.say(f"{'actors':>7} {'envs each':>10} {'steps':>6} {'steps/s':>9} {'sample ms':>10} {'train ms':>9}")
     with tempfile.TemporaryDirectory() as folder:
-        for candidate in candidates(config, num_cores):
+        for candidate in candidates(config, this_machine().num_cores):
             if done and time.monotonic() > deadline:
                 break
             one = measure(config, candidate, environ, folder)

@@ -1,4 +1,4 @@
-"""The learners that a run can choose from; a further one registers itself, or is named as `module:attribute`.
+"""The learners that a run can choose from; one from outside the package is named as `module:attribute`.
 
 What a row holds is said in `interface.LearnerKind`.
 """
@@ -12,19 +12,15 @@ from ddp_ppo.learners.disco import kind as disco
 from ddp_ppo.learners.interface import LearnerKind
 from ddp_ppo.learners.ppo import kind as ppo
 
-LEARNERS: dict[str, LearnerKind] = {}  # by the value of the setting `learner`
-
-
-def register_learner(kind: LearnerKind) -> None:
-    """Makes a learner known by its name; one of the same name is replaced."""
-    LEARNERS[kind.name] = kind
+# By the value of the setting `learner`.
+LEARNERS: dict[str, LearnerKind] = {kind.name: kind for kind in (ppo.KIND, disco.KIND)}
 
 
 def learner_kind(name: str) -> LearnerKind:
-    """The learner that the setting `learner` names: a registered one, or an attribute of a module, `module:attribute`.
+    """The learner that the setting `learner` names: one of the package, or `module:attribute`.
 
     Raises:
-        ConfigError: nothing is registered or can be imported under this name.
+        ConfigError: there is none of this name, or it cannot be imported.
     """
     module, colon, attribute = name.partition(":")
     if not colon:
@@ -38,7 +34,3 @@ def learner_kind(name: str) -> LearnerKind:
     if not isinstance(kind, LearnerKind):
         raise ConfigError(f"learner: {name} is a {type(kind).__name__}, not a ddp_ppo.learners.interface.LearnerKind")
     return kind
-
-
-for _kind in (ppo.KIND, disco.KIND):
-    register_learner(_kind)

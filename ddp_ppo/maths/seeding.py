@@ -7,6 +7,8 @@ same numbers without any generator state in a checkpoint. Torch-free.
 from __future__ import annotations
 
 import random
+from collections.abc import Iterator
+from contextlib import contextmanager
 from enum import IntEnum
 
 import numpy as np
@@ -37,6 +39,17 @@ def seed_global_generators(seed: int) -> None:
     """For environments that draw from the global generators of `random` and NumPy, which are none of these streams."""
     random.seed(seed)
     np.random.seed(seed)
+
+
+@contextmanager
+def kept_global_generators() -> Iterator[None]:
+    """Puts the global generators of `random` and NumPy back, in the end, to where they stand now."""
+    streams = random.getstate(), np.random.get_state()
+    try:
+        yield
+    finally:
+        random.setstate(streams[0])
+        np.random.set_state(streams[1])
 
 
 def _sequence(seed: int, purpose: Purpose, key: tuple[int, ...]) -> np.random.SeedSequence:

@@ -7,12 +7,12 @@ from __future__ import annotations
 
 import hashlib
 import json
-import os
 import platform
 from importlib.metadata import version
 from pathlib import Path
 
 import ddp_ppo
+from ddp_ppo.machine import this_machine
 
 _PACKAGES = ("torch", "numpy", "mujoco", "gymnasium")
 _HASH_LENGTH = 12
@@ -26,7 +26,7 @@ def versions(*extra_packages: str) -> dict[str, str]:
         "python": platform.python_version(),
         **{package: version(package) for package in (*_PACKAGES, *extra_packages)},
         "system": f"{platform.system()} {platform.release()} {platform.machine()}",
-        "cores": str(os.cpu_count()),
+        "cores": str(this_machine().num_cores),
     }
 
 

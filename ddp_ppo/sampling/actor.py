@@ -11,7 +11,6 @@ from __future__ import annotations
 import contextlib
 import multiprocessing
 import os
-import random
 import signal
 import time
 import traceback
@@ -269,11 +268,7 @@ class Actor:
         self._eval_player.policy.load(self._published("parameters", slot), self._obs_rms_state(slot))
         self._eval_player.restart()
         progress = self._arrays["progress"][job.actor_id : job.actor_id + 1]
-        training_streams = random.getstate(), np.random.get_state()
-        episodes = run_block(self._eval_env, _Counted(self._eval_player, progress), seeds)
-        random.setstate(training_streams[0])
-        np.random.set_state(training_streams[1])
-        return episodes
+        return run_block(self._eval_env, _Counted(self._eval_player, progress), seeds)
 
     def assist(self) -> None:
         """Helps the learner until it has trained the round."""

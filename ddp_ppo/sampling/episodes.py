@@ -11,7 +11,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from ddp_ppo.maths.seeding import Purpose, integer_seed, seed_global_generators
+from ddp_ppo.maths.seeding import Purpose, integer_seed, kept_global_generators, seed_global_generators
 from ddp_ppo.protocols import BatchEnv
 from ddp_ppo.sampling.drive import Chooser, Transition, drive
 
@@ -55,9 +55,15 @@ def padded_block(seeds: Sequence[int]) -> list[int]:
 def run_block(env: BatchEnv, chooser: Chooser, seeds: Sequence[int]) -> list[Episode]:
     """Runs one episode for each of at most EVAL_BLOCK seeds; env has exactly EVAL_BLOCK environments.
 
-    Leaves the global generators of `random` and NumPy, which some environments draw from, seeded by the block.
+    The global generators of `random` and NumPy, which some environments draw from, are seeded by the block, and put
+    back in the end.
     """
-    seed_global_generators(seeds[0])
+    with kept_global_generators():
+        seed_global_generators(seeds[0])
+        return _run_block(env, chooser, seeds)
+
+
+def _run_block(env: BatchEnv, chooser: Chooser, seeds: Sequence[int]) -> list[Episode]:
     padded = padded_block(seeds)
     obs = env.reset(padded)
     total = np.zeros(EVAL_BLOCK)

@@ -6,12 +6,12 @@ Each piece of advice is a note that stops nothing; settings that cannot work at 
 from __future__ import annotations
 
 import math
-import os
 
 import numpy as np
 
 from ddp_ppo.config.settings import Config
 from ddp_ppo.distributed.topology import TrainingTopology
+from ddp_ppo.machine import this_machine
 from ddp_ppo.protocols import EnvSpec
 
 _SMALLEST_IMAGE = 8  # rows or columns; smaller ones are no pictures
@@ -22,14 +22,10 @@ _NARROW, _WIDE = 0.1, 2.0  # standard deviations of the first actions, in halves
 def machine_advice(topology: TrainingTopology) -> list[str]:
     """What is clearly wrong for this machine."""
     num_actors = topology.num_actors * max(1, topology.num_learners // topology.num_nodes)
-    if num_actors > 2 * num_cores():
-        return [f"{num_actors} actors share {num_cores()} cores here; more envs_per_actor instead would be quicker"]
+    num_cores = this_machine().num_cores
+    if num_actors > 2 * num_cores:
+        return [f"{num_actors} actors share {num_cores} cores here; more envs_per_actor instead would be quicker"]
     return []
-
-
-def num_cores() -> int:
-    """Cores that this process may use."""
-    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
 
 
 def image_advice(config: Config, env: EnvSpec) -> list[str]:

@@ -5,11 +5,8 @@ Shapes: T rollout_length, B environments of a learner, D observation size, P par
 
 from __future__ import annotations
 
-import os
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
-
-import torch
 
 from ddp_ppo.config.settings import Config, ConfigError
 from ddp_ppo.distributed.topology import TrainingTopology, resolve_training_topology
@@ -17,10 +14,11 @@ from ddp_ppo.envs.build import describe_env
 from ddp_ppo.learners.interface import LearnerJob, LearnerKind
 from ddp_ppo.learners.registry import learner_kind
 from ddp_ppo.learners.starting_point import StartingPoint
+from ddp_ppo.machine import has_mps, num_cuda_devices, this_machine
 from ddp_ppo.runs.folder import require_writable
 from ddp_ppo.sampling.rollout import Field, rollout_shapes, slot_name
 from ddp_ppo.sampling.shared_memory import block_bytes
-from ddp_ppo.training.advice import action_advice, image_advice, machine_advice, num_cores
+from ddp_ppo.training.advice import action_advice, image_advice, machine_advice
 from ddp_ppo.training.resume import Resumed, find_resumed
 
 
@@ -92,8 +90,8 @@ def prepare(config: Config, *, environ: Mapping[str, str]) -> Plan:
     topology = resolve_training_topology(
         config,
         environ=environ,
-        num_cuda_devices=torch.cuda.device_count(),
-        has_mps=torch.backends.mps.is_available(),
+        num_cuda_devices=num_cuda_devices(),
+        has_mps=has_mps(),
     )
     try:
         require_writable(config)
@@ -130,7 +128,7 @@ def _done(resumed: Resumed | None) -> dict[str, int]:
 
 
 def _require_memory(plan: Plan) -> None:
-    size, memory = block_bytes(plan.block_shapes), os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
+    size, memory = block_bytes(plan.block_shapes), this_machine().memory_bytes
     if size > memory:
         raise ConfigError(
             f"a rollout of each learner needs {size / 2**30:,.1f} GiB, this machine has {memory / 2**30:.1f} GiB; "
@@ -147,8 +145,8 @@ def learner_threads(config: Config, topology: TrainingTopology, environ: Mapping
         return config.learner_threads
     if "OMP_NUM_THREADS" in environ and "LOCAL_WORLD_SIZE" not in environ:
         first = environ["OMP_NUM_THREADS"].split(",")[0].strip()  # OpenMP allows a list, one for each level
-        return max(1, int(first)) if first.isdigit() else max(1, num_cores() // topology.num_learners)
-    return max(1, num_cores() * topology.num_nodes // topology.num_learners)
+        return max(1, int(first)) if first.isdigit() else max(1, this_machine().num_cores // topology.num_learners)
+    return max(1, this_machine().num_cores * topology.num_nodes // topology.num_learners)
 
 
 def plan_text(plan: Plan) -> str:

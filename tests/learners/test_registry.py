@@ -1,6 +1,5 @@
 """The table of learners, and whole runs of the second one: DiscoRL on Catch, from its command line to its files."""
 
-import dataclasses
 import os
 import signal
 import tempfile
@@ -13,7 +12,7 @@ from ddp_ppo.config.load import load_config
 from ddp_ppo.config.sections import OWN
 from ddp_ppo.config.settings import Config, ConfigError
 from ddp_ppo.learners.disco.agent import AgentSpec, acting_parameters
-from ddp_ppo.learners.registry import LEARNERS, learner_kind, register_learner
+from ddp_ppo.learners.registry import LEARNERS, learner_kind
 from ddp_ppo.protocols import EnvSpec
 from ddp_ppo.runs.files import CheckpointError
 from ddp_ppo.runs.model import load_model
@@ -56,12 +55,6 @@ class TableTest(unittest.TestCase):
 
     def test_an_attribute_of_a_module_is_a_learner_too(self):
         self.assertIs(learner_kind("ddp_ppo.learners.ppo.kind:KIND"), LEARNERS["ppo"])
-
-    def test_a_registered_learner_is_known_by_its_name(self):
-        kind = dataclasses.replace(LEARNERS["ppo"], name="mine")
-        register_learner(kind)
-        self.addCleanup(LEARNERS.pop, "mine")
-        self.assertIs(learner_kind("mine"), kind)
 
     def test_what_is_not_a_learner_is_named_with_what_is_wrong(self):
         for name, words in {
