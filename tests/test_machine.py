@@ -119,6 +119,14 @@ class RealTest(unittest.TestCase):
         self.assertEqual((cores, quota), ("1", "0.5"))
         self.assertEqual(memory, str(GIB))
 
+    def test_a_plan_follows_a_real_control_group(self):
+        enter = "\n".join(f"open('{folder}/cgroup.procs', 'w').write(str(os.getpid()))" for folder in self.new_groups())
+        words = ["plan", "configs/smoke.yaml", "num_actors=4"]
+        code = f"import os\n{enter}\nfrom ddp_ppo.__main__ import main\nmain({words})"
+        result = subprocess.run([sys.executable, "-c", code], cwd=ROOT, capture_output=True, text=True, timeout=120)
+        self.assertIn("cores: 1", result.stdout, result.stderr)
+        self.assertIn("4 actors share 1 core here", result.stdout)
+
     def new_groups(self):
         """The folders of a control group of half a core and 1 GiB, of whichever version there is."""
         top, name = Path("/sys/fs/cgroup"), f"ddp_ppo_test_{uuid.uuid4().hex[:8]}"

@@ -23,8 +23,9 @@ def machine_advice(topology: TrainingTopology) -> list[str]:
     """What is clearly wrong for this machine."""
     num_actors = topology.num_actors * max(1, topology.num_learners // topology.num_nodes)
     num_cores = this_machine().num_cores
+    cores = "1 core" if num_cores == 1 else f"{num_cores} cores"
     if num_actors > 2 * num_cores:
-        return [f"{num_actors} actors share {num_cores} cores here; more envs_per_actor instead would be quicker"]
+        return [f"{num_actors} actors share {cores} here; more envs_per_actor instead would be faster"]
     return []
 
 

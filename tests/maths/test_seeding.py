@@ -1,11 +1,13 @@
 """The tree of random streams: repeatable, distinct, stable."""
 
+import contextlib
 import itertools
+import random
 import unittest
 
 import numpy as np
 
-from ddp_ppo.maths.seeding import Purpose, integer_seed, stream
+from ddp_ppo.maths.seeding import Purpose, integer_seed, kept_global_generators, seed_global_generators, stream
 
 
 class SeedingTest(unittest.TestCase):
@@ -44,6 +46,14 @@ class SeedingTest(unittest.TestCase):
         self.assertTrue(all(type(seed) is int and 0 <= seed < 2**31 for seed in seeds))
         self.assertGreater(max(seeds), 2**30)  # and use them
         self.assertEqual(seeds[5], integer_seed(1, Purpose.ENVIRONMENT, 0, 5))
+
+    def test_global_generators_are_put_back_also_after_an_error(self):
+        before = random.getstate(), np.random.get_state()[1].tolist()
+        with contextlib.suppress(ValueError), kept_global_generators():
+            seed_global_generators(5)
+            self.assertNotEqual((random.getstate(), np.random.get_state()[1].tolist()), before)
+            raise ValueError
+        self.assertEqual((random.getstate(), np.random.get_state()[1].tolist()), before)
 
     def test_largest_seed_of_the_settings_works(self):
         self.assertNotEqual(stream(10**18, Purpose.INIT).random(), stream(10**18 - 1, Purpose.INIT).random())
