@@ -8,7 +8,7 @@ from pathlib import Path
 from tests.long import effects
 
 TESTS = Path(__file__).parent
-ROW = re.compile(r"\| (O-\d\d) \| ([^|]+) \| ([^|]+) \|")
+ROW = re.compile(r"\| ([A-Z]-?\w+) \| ([^|]+) \| ([^|]+) \|")
 CONTRACT = re.compile(r"\| (C\d+) \| .+ \| (.+) \|")
 PROVEN = re.compile(r"`((?:\w+/)*test_\w+|long\.\w+)`((?:(?:: |, )\"[^\"]+\")*)")  # a module, and parts of names
 NAMED = re.compile(r"((?:\b\w+/)*\btest_\w+): (test_\w+(?:, test_\w+)*)")
@@ -28,7 +28,9 @@ def tests_of(module):
 
 class CasesTest(unittest.TestCase):
     def test_every_case_has_one_row(self):
-        self.assertEqual([case for case, _ in rows()], [f"O-{number:02}" for number in range(1, 70)])
+        known = [case for case, _ in rows() if case.startswith("O-")]
+        self.assertEqual(known, [f"O-{number:02}" for number in range(1, 70)])
+        self.assertEqual(len({case for case, _ in rows()}), len(rows()))
 
     def test_every_named_test_exists(self):
         for case, tests in rows():
