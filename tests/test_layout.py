@@ -19,7 +19,7 @@ TESTS = ROOT / "tests"
 FOLDERS = [
     *("__init__", "errors", "text", "machine", "maths", "actions", "observations", "protocols", "config", "processes"),
     *("envs", "policies", "distributed", "tasks", "sampling", "runs", "learners"),
-    *("export", "report", "training", "evaluation", "check", "api", "cli", "__main__"),
+    *("export", "report", "training", "trainer", "evaluation", "check", "api", "cli", "__main__"),
 ]
 LEARNER_FOLDERS = ("learners.ppo", "learners.disco")  # strangers to each other; the registry alone knows them
 # Modules that load torch; everything below `sampling` and in it is otherwise loaded by actors, which must not.

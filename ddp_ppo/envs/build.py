@@ -19,7 +19,9 @@ import gymnasium
 
 from ddp_ppo.envs.discrete_actions import DiscreteActions
 from ddp_ppo.envs.gymnasium_env import GymnasiumEnv, find_registered, import_module
+from ddp_ppo.envs.instance import ALONE, Instances
 from ddp_ppo.envs.multi_task import MixedEnv, Part, mixed_spec, task_ids
+from ddp_ppo.envs.untouched import untouched
 from ddp_ppo.errors import EnvError, blamed
 from ddp_ppo.processes.lifetime import time_limit
 from ddp_ppo.protocols import BatchEnv, EnvSpec
@@ -39,8 +41,9 @@ def make_batch_env(
     remove_profiler_clock: bool = True,
     discretize_actions: int | None = None,
     first_index: int = 0,
+    instances: Instances = ALONE,
 ) -> BatchEnv:
-    """Builds `num_envs` environments.
+    """Builds `num_envs` environments; this process's global generators and other state stay as they are.
 
     Warnings that building raises are dropped: `describe_env` showed them before, once and not in every actor.
 
@@ -54,13 +57,14 @@ def make_batch_env(
         remove_profiler_clock: stop MuJoCo from timing itself (see profiler_clock), in this process.
         discretize_actions: makes a Box action a choice from a grid with so many values of each dimension.
         first_index: number of the first of these environments among those of a learner.
+        instances: how they are told apart while they are built.
 
     Raises:
         EnvError: one line that says what is wrong with the id, the arguments, the spaces or the backend.
     """
     options = {"max_episode_steps": max_episode_steps, "remove_profiler_clock": remove_profiler_clock}
-    build = partial(_build, backend=backend, env_kwargs=dict(env_kwargs or {}), options=options)
-    with warnings.catch_warnings():
+    build = partial(_build, backend=backend, env_kwargs=dict(env_kwargs or {}), options=options, instances=instances)
+    with untouched(), warnings.catch_warnings():
         warnings.simplefilter("ignore")
         return _build_all(task_ids(env_id), range(first_index, first_index + num_envs), build, discretize_actions)
 
@@ -74,6 +78,7 @@ def describe_env(
     remove_profiler_clock: bool = True,
     discretize_actions: int | None = None,
     actor_timeout_seconds: float = 0.0,
+    say: Callable[[str], None] = lambda note: None,
 ) -> EnvSpec:
     """Builds one environment, closes it and returns its description; arguments and errors as `make_batch_env`.
 
@@ -81,11 +86,13 @@ def describe_env(
 
     Args:
         actor_timeout_seconds: longest that all this may take, in the main thread; 0 is no limit.
+        say: is called with what a person should know of it.
     """
     options = {"max_episode_steps": max_episode_steps, "remove_profiler_clock": remove_profiler_clock}
-    build = partial(_build, backend=backend, env_kwargs=dict(env_kwargs or {}), options=options)
+    build = partial(_build, backend=backend, env_kwargs=dict(env_kwargs or {}), options=options, instances=ALONE)
+    changed: list[str] = []
     try:
-        with chdir("."), time_limit(actor_timeout_seconds, _Overdue()):
+        with untouched(changed.append), chdir("."), time_limit(actor_timeout_seconds, _Overdue()):
             env = _build_all(task_ids(env_id), range(1), build, discretize_actions)
             with blamed(f"{env.spec.env_id}: cannot close the environment"):
                 env.close()
@@ -94,6 +101,9 @@ def describe_env(
         limit = f"actor_timeout_seconds={actor_timeout_seconds:g}"
         words = f"not built and closed again within {limit}; it was in {place.name} ({place.filename}:{place.lineno})"
         raise EnvError(f"{', '.join(task_ids(env_id))}: {words}") from overdue
+    if changed:
+        what = f"importing or building it changes {', '.join(changed)} of the process"
+        say(f"{', '.join(task_ids(env_id))}: {what}; put back: let its own calls set it if they need it")
     return env.spec
 
 
@@ -116,24 +126,34 @@ def _build_all(
 
 def _build_mixed(ids: Sequence[str], numbers: range, build: Callable[[str, range], BatchEnv]) -> BatchEnv:
     """Environments of each id; one is built, and closed again, where none of these is its turn."""
-    parts, specs = [], []
+    turns = [slice((turn - numbers.start) % len(ids), len(numbers), len(ids)) for turn in range(len(ids))]
+    specs: dict[str, EnvSpec] = {}
+    for one, own in zip(ids, turns, strict=True):
+        if not numbers[own]:  # before those that stay: no two instances with one number are open at once
+            env = build(one, numbers[:1])
+            specs[one] = env.spec
+            env.close()
+    parts = []
     with ExitStack() as stack:
-        for turn, one in enumerate(ids):
-            own = slice((turn - numbers.start) % len(ids), len(numbers), len(ids))
-            env = build(one, numbers[own] or range(1))
-            specs.append(env.spec)
+        for one, own in zip(ids, turns, strict=True):
             if numbers[own]:
+                env = build(one, numbers[own])
                 stack.callback(env.close)
+                specs[one] = env.spec
                 parts.append(Part(env, own))
-            else:
-                env.close()
-        mixed = MixedEnv(mixed_spec(specs), len(numbers), parts)
+        mixed = MixedEnv(mixed_spec([specs[one] for one in ids]), len(numbers), parts)
         stack.pop_all()
     return mixed
 
 
 def _build(
-    env_id: str, numbers: range, *, backend: str, env_kwargs: dict[str, Any], options: dict[str, Any]
+    env_id: str,
+    numbers: range,
+    *,
+    backend: str,
+    env_kwargs: dict[str, Any],
+    options: dict[str, Any],
+    instances: Instances,
 ) -> BatchEnv:
     num_envs, limit = len(numbers), options["max_episode_steps"]
     if num_envs < 1 or (limit is not None and limit < 1):
@@ -142,7 +162,8 @@ def _build(
     if class_path is not None:
         if limit is not None:
             raise EnvError(f"{class_path}: max_episode_steps has no effect on it, a class of your own keeps the time")
-        own = _build_own(class_path, num_envs, env_kwargs)
+        with instances.building(numbers[0]):
+            own = _build_own(class_path, num_envs, env_kwargs)
         if own.spec.env_id != env_id:  # a subclass keeps its parent's, a checkpoint must find its own again
             with blamed(f"{class_path}: attribute spec says env_id {own.spec.env_id!r} and cannot be set"):
                 own.spec = replace(own.spec, env_id=env_id)
@@ -154,7 +175,7 @@ def _build(
     if backend == "mujoco" and reason is not None:
         raise EnvError(f"{env_id}: backend mujoco does not cover it: {reason}")
     chosen = backend if backend != "auto" else "mujoco" if reason is None else "gymnasium"
-    return _BACKENDS[chosen](env_id, numbers, env_kwargs=env_kwargs, **options)
+    return _BACKENDS[chosen](env_id, numbers, instances, env_kwargs=env_kwargs, **options)
 
 
 def _why_not_mujoco(env_id: str, env_kwargs: dict[str, Any]) -> str | None:
@@ -166,11 +187,12 @@ def _why_not_mujoco(env_id: str, env_kwargs: dict[str, Any]) -> str | None:
     return covers(registered.id, env_kwargs)
 
 
-def _build_gymnasium(env_id: str, numbers: range, **options: Any) -> BatchEnv:
-    return GymnasiumEnv(env_id, len(numbers), numbers=numbers, **options)
+def _build_gymnasium(env_id: str, numbers: range, instances: Instances, **options: Any) -> BatchEnv:
+    return GymnasiumEnv(env_id, len(numbers), numbers=numbers, instances=instances, **options)
 
 
-def _build_mujoco(env_id: str, numbers: range, **options: Any) -> BatchEnv:
+def _build_mujoco(env_id: str, numbers: range, instances: Instances, **options: Any) -> BatchEnv:
+    """Instances that nobody can tell apart: they are rows of arrays, built of Gymnasium's own classes alone."""
     from ddp_ppo.envs.mujoco.env import MujocoEnv
 
     return MujocoEnv(env_id, len(numbers), **options)

@@ -22,6 +22,7 @@ from gymnasium.envs.registration import load_env_creator
 from gymnasium.wrappers import OrderEnforcing, PassiveEnvChecker, TimeLimit
 from numpy.typing import NDArray
 
+from ddp_ppo.envs.instance import ALONE, Instances
 from ddp_ppo.envs.mujoco.profiler_clock import prepare_mujoco
 from ddp_ppo.envs.spaces import (
     NUMBERS,
@@ -32,6 +33,7 @@ from ddp_ppo.envs.spaces import (
     observation_writer,
 )
 from ddp_ppo.envs.state import restore_env, save_env, state_access
+from ddp_ppo.envs.untouched import untouched
 from ddp_ppo.errors import FAULTS, EnvError, blamed, describe_cause
 from ddp_ppo.protocols import EnvSpec, FloatArray, PlainState, Step
 
@@ -50,18 +52,21 @@ class GymnasiumEnv:
         max_episode_steps: int | None = None,
         remove_profiler_clock: bool = True,
         numbers: Sequence[int] | None = None,
+        instances: Instances = ALONE,
     ) -> None:
         """Builds the environments. Raises EnvError.
 
         Args:
             max_episode_steps: replaces the registered limit.
             numbers: what messages call the environments; 0 .. K-1 unless given.
+            instances: how they are told apart while they are built.
         """
         self._envs: list[_Env] = []
         self._numbers = range(num_envs) if numbers is None else numbers
         try:
-            for _ in range(num_envs):
-                env, limit = build_env(env_id, env_kwargs or {}, max_episode_steps, remove_profiler_clock)
+            for number in self._numbers:
+                with instances.building(number):
+                    env, limit = _build_env(env_id, env_kwargs or {}, max_episode_steps, remove_profiler_clock)
                 self._envs.append(env)
             try:
                 obs_size, self._write_obs = observation_writer(env.observation_space)
@@ -186,6 +191,13 @@ def build_env(
     Raises:
         EnvError: unknown id (with the nearest known one), or whatever the constructor complains about.
     """
+    with ALONE.building(0):
+        return _build_env(env_id, env_kwargs, max_episode_steps, remove_profiler_clock)
+
+
+def _build_env(
+    env_id: str, env_kwargs: Mapping[str, Any], max_episode_steps: int | None, remove_profiler_clock: bool
+) -> tuple[_Env, int | None]:
     registered = find_registered(env_id)
     with blamed(f"{env_id}: cannot build the environment"):
         if isinstance(registered.entry_point, str):
@@ -223,7 +235,7 @@ def import_module(name: str, wanted_by: str) -> ModuleType:
     """Imports a user's module; the current directory counts as a place for modules, also in spawned children."""
     if os.getcwd() not in sys.path:
         sys.path.append(os.getcwd())
-    with blamed(f"{wanted_by}: cannot import module {name!r}"):
+    with untouched(), blamed(f"{wanted_by}: cannot import module {name!r}"):
         return importlib.import_module(name)
 
 

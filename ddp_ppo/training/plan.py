@@ -97,7 +97,8 @@ def prepare(config: Config, *, environ: Mapping[str, str]) -> Plan:
         require_writable(config)
     except OSError as error:
         raise ConfigError(f"output_dir or metrics_path: {error.strerror}: {error.filename}") from None
-    env = describe_env(**config.env_arguments, actor_timeout_seconds=config.actor_timeout_seconds)
+    of_env: list[str] = []
+    env = describe_env(**config.env_arguments, actor_timeout_seconds=config.actor_timeout_seconds, say=of_env.append)
     kind = learner_kind(config.learner)
     kind.require(env, config, device=topology.device)
     network = kind.network(config, env)
@@ -115,7 +116,7 @@ def prepare(config: Config, *, environ: Mapping[str, str]) -> Plan:
         pretrained=pretrained,
         num_rounds=config.num_rounds(max(1, topology.num_learners), **_done(resumed)),
         resumed=resumed,
-        notes=(*topology.notes, *advice, *notes),
+        notes=(*topology.notes, *of_env, *advice, *notes),
     )
     _require_memory(plan)
     return plan if config.init_from is None else replace(plan, notes=(*plan.notes, *plan.starting_point().notes))

@@ -33,9 +33,9 @@ class SeedingTest(unittest.TestCase):
         self.assertLess(abs(draws.mean()), 5 / np.sqrt(draws.size))
 
     def test_meaning_of_a_seed_is_that_of_numpy_s_seed_sequence_and_stays(self):
-        names = ["INIT", "ENVIRONMENT", "ACTION_NOISE", "SHUFFLE", "EVALUATION", "GLOBAL"]
+        names = ["INIT", "ENVIRONMENT", "ACTION_NOISE", "SHUFFLE", "EVALUATION", "GLOBAL", "CONSTRUCTION"]
         self.assertEqual([purpose.name for purpose in Purpose], names)
-        self.assertEqual([purpose.value for purpose in Purpose], [0, 1, 2, 3, 4, 5])
+        self.assertEqual([purpose.value for purpose in Purpose], [0, 1, 2, 3, 4, 5, 6])
         sequence = np.random.SeedSequence(7, spawn_key=(2, 0, 3))
         expected = np.random.PCG64(sequence).random_raw(4)
         np.testing.assert_array_equal(stream(7, Purpose.ACTION_NOISE, 0, 3).bit_generator.random_raw(4), expected)
