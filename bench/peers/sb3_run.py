@@ -139,7 +139,9 @@ def _train(config: Config, *, num_learners: int) -> list[dict[str, float]]:
         learned = time.perf_counter()
         is_due = config.eval_interval > 0 and round_index % config.eval_interval == 0
         seeds = evaluation_seeds(config.seed, config.eval_episodes) if is_due or round_index == num_rounds else []
-        episodes = [episode for block in blocks_of(seeds) for episode in run_block(evaluation_env, policy, block)]
+        episodes = [
+            episode for block in blocks_of(seeds) for episode in run_block(evaluation_env, lambda: policy, block)
+        ]
         ended = time.perf_counter()
         rows.append(
             {

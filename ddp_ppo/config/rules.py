@@ -54,6 +54,7 @@ NO_EFFECTS = (
     ),
     NoEffect("activation", "hidden_sizes", lambda sizes: not sizes, "there is no hidden layer"),
     NoEffect("init_statistics", "init_from", lambda path: path is None, "nothing is loaded"),
+    NoEffect("max_env_instances", "env_ids", lambda ids: ids, "an evaluation needs every task in its place"),
     NoEffect("env_id", "env_ids", lambda ids: ids, "those take its place", is_replaced=True),
 )
 

@@ -70,6 +70,10 @@ class Config:
         "Actors of each learner; null: num_actors / num_gpus. If set, num_actors must be num_gpus * actors_per_gpu.")
     envs_per_actor: int = setting(8, low=1, doc=
         "Environments that one actor steps together. More: faster (one forward pass for all), but larger rounds.")
+    max_env_instances: int | None = setting(None, low=1, doc=
+        "Instances of the environment that a run may have open at once (one robot: 1). Evaluations build what training "
+        "leaves, and run in training's own where that is none. null: as many as `plan` shows; if the environment "
+        "refuses one for evaluations, they run in training's own too.")
     rollout_length: int = setting(128, low=1, doc=
         "T, steps of each environment in a round. Short: frequent updates, more bootstrapping. Long: the reverse.")
     param_sync_interval: int = setting(1, low=1, doc=

@@ -9,8 +9,8 @@ from __future__ import annotations
 
 import traceback
 import warnings
-from collections.abc import Callable, Mapping, Sequence
-from contextlib import ExitStack, chdir
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import ExitStack, chdir, contextmanager
 from dataclasses import replace
 from functools import partial
 from typing import Any
@@ -22,12 +22,13 @@ from ddp_ppo.envs.gymnasium_env import GymnasiumEnv, find_registered, import_mod
 from ddp_ppo.envs.instance import ALONE, Instances
 from ddp_ppo.envs.multi_task import MixedEnv, Part, mixed_spec, task_ids
 from ddp_ppo.envs.untouched import untouched
-from ddp_ppo.errors import EnvError, blamed
+from ddp_ppo.errors import FAULTS, EnvError, blamed, describe_cause
 from ddp_ppo.processes.lifetime import time_limit
 from ddp_ppo.protocols import BatchEnv, EnvSpec
 
-__all__ = ["EnvError", "describe_env", "make_batch_env"]
+__all__ = ["EnvError", "closed_in_the_end", "describe_env", "make_batch_env", "make_up_to"]
 
+_CLOSE_SECONDS = 5.0
 _METHODS = ("reset", "step", "save", "restore", "reward_terms", "close")
 
 
@@ -69,6 +70,31 @@ def make_batch_env(
         return _build_all(task_ids(env_id), range(first_index, first_index + num_envs), build, discretize_actions)
 
 
+def make_up_to(num_envs: int, **arguments: Any) -> BatchEnv:
+    """Builds so many environments, or one alone if more are refused; of several tasks all. Otherwise `make_batch_env`.
+
+    Whoever runs episodes in turn needs no second instance: there may be one robot, or one licence.
+    """
+    try:
+        return make_batch_env(num_envs=num_envs, **arguments)
+    except EnvError:
+        if num_envs == 1 or len(task_ids(arguments["env_id"])) > 1:
+            raise
+    return make_batch_env(num_envs=1, **arguments)
+
+
+@contextmanager
+def closed_in_the_end(env: BatchEnv) -> Iterator[BatchEnv]:
+    """Closes an environment; if that fails, what was done with it still counts, and a warning says so."""
+    try:
+        yield env
+    finally:
+        try:
+            env.close()
+        except FAULTS as error:
+            warnings.warn(f"{env.spec.env_id}: not closed properly: {describe_cause(error)}", stacklevel=1)
+
+
 def describe_env(
     env_id: str | Sequence[str],
     *,
@@ -94,17 +120,24 @@ def describe_env(
     try:
         with untouched(changed.append), chdir("."), time_limit(actor_timeout_seconds, _Overdue()):
             env = _build_all(task_ids(env_id), range(1), build, discretize_actions)
-            with blamed(f"{env.spec.env_id}: cannot close the environment"):
-                env.close()
+            _close(env, min(actor_timeout_seconds, _CLOSE_SECONDS), say)
     except _Overdue as overdue:
         place = traceback.extract_tb(overdue.__traceback__)[-2]  # the last one is the limit's
         limit = f"actor_timeout_seconds={actor_timeout_seconds:g}"
-        words = f"not built and closed again within {limit}; it was in {place.name} ({place.filename}:{place.lineno})"
+        words = f"not built within {limit}; it was in {place.name} ({place.filename}:{place.lineno})"
         raise EnvError(f"{', '.join(task_ids(env_id))}: {words}") from overdue
     if changed:
         what = f"importing or building it changes {', '.join(changed)} of the process"
         say(f"{', '.join(task_ids(env_id))}: {what}; put back: let its own calls set it if they need it")
     return env.spec
+
+
+def _close(env: BatchEnv, seconds: float, say: Callable[[str], None]) -> None:
+    try:
+        with time_limit(seconds, TimeoutError(f"it takes more than {seconds:g} s")):
+            env.close()
+    except FAULTS as error:
+        say(f"{env.spec.env_id}: cannot close the environment: {describe_cause(error)}")
 
 
 class _Overdue(BaseException):

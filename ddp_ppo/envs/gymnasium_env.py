@@ -24,6 +24,7 @@ from numpy.typing import NDArray
 
 from ddp_ppo.envs.instance import ALONE, Instances
 from ddp_ppo.envs.mujoco.profiler_clock import prepare_mujoco
+from ddp_ppo.envs.same import require_alike
 from ddp_ppo.envs.spaces import (
     NUMBERS,
     action_decoder,
@@ -63,11 +64,15 @@ class GymnasiumEnv:
         """
         self._envs: list[_Env] = []
         self._numbers = range(num_envs) if numbers is None else numbers
+        first: tuple[_Env, int | None] | None = None
         try:
             for number in self._numbers:
                 with instances.building(number):
-                    env, limit = _build_env(env_id, env_kwargs or {}, max_episode_steps, remove_profiler_clock)
-                self._envs.append(env)
+                    built = _build_env(env_id, env_kwargs or {}, max_episode_steps, remove_profiler_clock)
+                self._envs.append(built[0])
+                first = first or built
+                require_alike(built, first, f"{env_id}: environment {number}", f"environment {self._numbers[0]}")
+            env, limit = built
             try:
                 obs_size, self._write_obs = observation_writer(env.observation_space)
                 fields = action_fields(env.action_space) | image_fields(env.observation_space)

@@ -12,7 +12,7 @@ import csv
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cached_property, partial
 from pathlib import Path
 from typing import Any, Literal
 
@@ -23,7 +23,7 @@ from ddp_ppo.config.settings import Config
 from ddp_ppo.maths.seeding import Purpose, stream
 from ddp_ppo.maths.statistics import bootstrap_interval, iqm, iqm_of_rows, mean_of_rows, probability_of_improvement
 from ddp_ppo.protocols import Policy
-from ddp_ppo.runs.model import Model, acting_policy, make_env
+from ddp_ppo.runs.model import Model, acting_policy, make_envs
 from ddp_ppo.sampling.drive import Player
 from ddp_ppo.sampling.episodes import ENDLESS_STEPS, EVAL_BLOCK, Episode, blocks_of, evaluation_seeds, run_block
 from ddp_ppo.sampling.finite import NonFiniteError
@@ -107,12 +107,14 @@ def evaluate(model: Model, seeds: Sequence[int], *, actions: Actions = "determin
         EnvError, CheckpointError: the environment cannot be built, or is another one than the model's.
         NonFiniteError: a reward or an observation is not finite.
     """
-    env, policy = make_env(model, EVAL_BLOCK), evaluation_policy(model)
-    episodes: list[Episode] = []
-    for block in blocks_of(seeds):
+    policy = evaluation_policy(model)
+
+    def begin(block: Sequence[int]) -> Player:
         generator = stream(block[0], Purpose.ACTION_NOISE) if actions == "stochastic" else None
-        episodes += run_block(env, Player(policy, EVAL_BLOCK, generator), block)
-    env.close()
+        return Player(policy, EVAL_BLOCK, generator)
+
+    with make_envs(model, min(EVAL_BLOCK, len(seeds))) as env:
+        episodes = [one for block in blocks_of(seeds) for one in run_block(env, partial(begin, block), block)]
     for episode in episodes:
         if episode.fault:
             raise NonFiniteError(f"{model.path}: {episode.fault}")

@@ -11,11 +11,12 @@ from __future__ import annotations
 import os
 import re
 from collections.abc import Callable, Iterator
-from contextlib import closing
 from dataclasses import dataclass
 from itertools import count
 from pathlib import Path
 from typing import Any
+
+from numpy.typing import NDArray
 
 from ddp_ppo.config.settings import ConfigError
 from ddp_ppo.envs.columns import describe_interface
@@ -24,9 +25,9 @@ from ddp_ppo.evaluation.evaluate import evaluation_policy, own_seeds
 from ddp_ppo.evaluation.play_page import episode_page
 from ddp_ppo.evaluation.rendering import RenderError, film, show, video_ending
 from ddp_ppo.evaluation.trajectory import Deviation, Trajectory, deviation, read_actions, record_block, recorded_env_id
-from ddp_ppo.runs.model import Model, make_env, run_folder_of, with_tasks
+from ddp_ppo.runs.model import Model, make_envs, run_folder_of, with_tasks
 from ddp_ppo.runs.tensorboard import write_picture
-from ddp_ppo.sampling.episodes import ENDLESS_STEPS, EVAL_BLOCK, blocks_of
+from ddp_ppo.sampling.episodes import ENDLESS_STEPS, blocks_of
 
 
 @dataclass(frozen=True)
@@ -135,25 +136,29 @@ def play(
         seeds = [recorded.seed]
     _make_folder(folder)
     interface = describe_interface(model.env_arguments)
-    with closing(make_env(model, EVAL_BLOCK)) as env:
-        policy = evaluation_policy(model)
-        blocks = (
-            record_block(env, policy, block, num_steps=wanted.num_steps, actions=actions) for block in blocks_of(seeds)
-        )
-        for number, one in enumerate((one for block in blocks for one in block), 1):
-            stem = _stem(folder, number, wanted.actions)
-            one.save(stem.with_name(f"{stem.name}.npz"))  # before anything is drawn, which takes its time
-            found = None if recorded is None else deviation(one, recorded, interface.obs)
-            scene = Scene(model.env_arguments, one.seed, model.env.action.from_own(one.act), one.reward)
-            video, drawing_notes = _draw(scene, stem, wanted, say)
-            notes = (*changes, *drawing_notes)
-            played = Played(one, stem, found, video, notes)
-            drawn = None if video is None else video.path
-            html = episode_page(model.name, one, interface, model.env.action, deviation=found, film=drawn, notes=notes)
-            played.file(".html").write_text(html, encoding="utf-8")
-            if video is not None:
-                _show_in_tensorboard(model, video)
-            yield played
+    for number, one in enumerate(_recorded(model, seeds, wanted, actions), 1):
+        stem = _stem(folder, number, wanted.actions)
+        one.save(stem.with_name(f"{stem.name}.npz"))  # before anything is drawn, which takes its time
+        found = None if recorded is None else deviation(one, recorded, interface.obs)
+        scene = Scene(model.env_arguments, one.seed, model.env.action.from_own(one.act), one.reward)
+        video, drawing_notes = _draw(scene, stem, wanted, say)
+        notes = (*changes, *drawing_notes)
+        played = Played(one, stem, found, video, notes)
+        drawn = None if video is None else video.path
+        html = episode_page(model.name, one, interface, model.env.action, deviation=found, film=drawn, notes=notes)
+        played.file(".html").write_text(html, encoding="utf-8")
+        if video is not None:
+            _show_in_tensorboard(model, video)
+        yield played
+
+
+def _recorded(model: Model, seeds: list[int], wanted: Wanted, actions: NDArray[Any] | None) -> Iterator[Trajectory]:
+    """Episodes, block by block; while one is drawn, no other instance of the environment is open."""
+    policy = evaluation_policy(model)
+    for block in blocks_of(seeds):
+        with make_envs(model, len(block)) as env:
+            recorded = record_block(env, policy, block, num_steps=wanted.num_steps, actions=actions)
+        yield from recorded
 
 
 def _stem(folder: Path, number: int, actions: Path | None) -> Path:

@@ -21,10 +21,11 @@ from numpy.typing import NDArray
 
 from ddp_ppo.actions.action import Action
 from ddp_ppo.config.settings import ConfigError
+from ddp_ppo.maths.seeding import kept_global_generators, seed_global_generators
 from ddp_ppo.protocols import BatchEnv, Column, EnvSpec, FloatArray, Policy
 from ddp_ppo.runs.files import write_atomically
 from ddp_ppo.sampling.drive import Player, drive
-from ddp_ppo.sampling.episodes import ENDLESS_STEPS, EVAL_BLOCK, padded_block
+from ddp_ppo.sampling.episodes import ENDLESS_STEPS, EVAL_BLOCK, InBlock, blocks_of, padded_seeds
 
 _ARRAYS = ("obs", "act", "policy_act", "reward")
 
@@ -103,24 +104,35 @@ def record_block(
     num_steps: int = ENDLESS_STEPS,
     actions: NDArray[Any] | None = None,
 ) -> list[Trajectory]:
-    """Records one episode for each of at most EVAL_BLOCK seeds.
+    """Records one episode for each of at most EVAL_BLOCK seeds, as many at a time as there are environments.
+
+    Global generators are seeded by the block and put back, as in an evaluation.
 
     Args:
-        env: exactly EVAL_BLOCK environments.
         num_steps: a longer episode is cut.
         actions: [T, A] or [T] to replay, at least one, as `Trajectory.act`; the policy only says what it would have
             done instead.
     """
-    obs = env.reset(padded_block(seeds))
+    recorded: list[Trajectory] = []
     limit = min(
         num_steps, env.spec.max_episode_steps or ENDLESS_STEPS, ENDLESS_STEPS if actions is None else len(actions)
     )
-    chooser = _Replay(Player(policy, EVAL_BLOCK), env.spec.action, actions)
+    with kept_global_generators():
+        seed_global_generators(seeds[0])
+        for part in blocks_of(seeds, min(env.num_envs, EVAL_BLOCK)):
+            chooser = _Replay(Player(policy, EVAL_BLOCK), env.spec.action, actions)
+            recorded += _record_part(env, chooser, part, first=len(recorded), limit=limit)
+    return recorded
+
+
+def _record_part(env: BatchEnv, chooser: _Replay, seeds: Sequence[int], *, first: int, limit: int) -> list[Trajectory]:
+    """One episode for each seed, in environments that are rows of the block from `first` on."""
+    obs = env.reset(padded_seeds(seeds, env.num_envs))
     all_obs, steps, ends = [obs.copy()], list[_Step](), dict[int, tuple[int, str]]()
-    for transition in islice(drive(env, chooser, obs), limit):
+    for transition in islice(drive(env, InBlock(chooser, env.num_envs, first), obs), limit):
         result = transition.step
         terms = {name: values.copy() for name, values in env.reward_terms().items()}
-        steps.append(_Step(chooser.given, chooser.wanted, result.reward.copy(), terms))
+        steps.append(_Step(chooser.given[first:], chooser.wanted[first:], result.reward.copy(), terms))
         for i in np.flatnonzero(transition.ended).tolist():
             ends.setdefault(i, (len(steps), "terminated" if result.terminated[i] else "truncated"))
         all_obs.append(transition.reached)

@@ -9,7 +9,6 @@ Shapes: N observations, D observation size, A action size.
 from __future__ import annotations
 
 from collections.abc import Callable
-from contextlib import closing
 from functools import cache
 from itertools import islice
 from typing import Any, NamedTuple
@@ -19,7 +18,7 @@ import torch
 from numpy.typing import NDArray
 
 from ddp_ppo.actions.action import Action
-from ddp_ppo.envs.build import make_batch_env
+from ddp_ppo.envs.build import closed_in_the_end, make_batch_env, make_up_to
 from ddp_ppo.errors import EnvError
 from ddp_ppo.export.run_policy import TOLERANCE
 from ddp_ppo.maths.seeding import Purpose, integer_seed, stream
@@ -162,12 +161,13 @@ def observations(model: Model) -> FloatArray:
 
 
 def _real_observations(model: Model) -> FloatArray:
-    num_steps, seed = NUM_REAL // _ENVS, _seed(model)
-    player = Player(acting_policy(model, _ENVS), _ENVS, stream(seed, Purpose.EVALUATION))
-    with closing(make_batch_env(num_envs=_ENVS, **model.env_arguments)) as env:
-        obs = env.reset([integer_seed(seed, Purpose.EVALUATION, index) for index in range(_ENVS)])
+    seed = _seed(model)
+    with closed_in_the_end(make_up_to(_ENVS, **model.env_arguments)) as env:
+        num_envs = env.num_envs
+        player = Player(acting_policy(model, num_envs), num_envs, stream(seed, Purpose.EVALUATION))
+        obs = env.reset([integer_seed(seed, Purpose.EVALUATION, index) for index in range(num_envs)])
         collected = [obs.copy()]
-        collected += [one.step.obs.copy() for one in islice(drive(env, player, obs), num_steps - 1)]
+        collected += [one.step.obs.copy() for one in islice(drive(env, player, obs), NUM_REAL // num_envs - 1)]
     return np.concatenate(collected)
 
 
@@ -194,7 +194,7 @@ class _Compared:
 def _episode(model: Model, compared: _Compared) -> tuple[float, float, int]:
     """One episode: its largest error, return and length."""
     episode_return = 0.0
-    with closing(make_batch_env(num_envs=1, **model.env_arguments)) as env:
+    with closed_in_the_end(make_batch_env(num_envs=1, **model.env_arguments)) as env:
         obs = env.reset([integer_seed(_seed(model), Purpose.EVALUATION, 0)])
         for one in islice(drive(env, compared, obs), env.spec.max_episode_steps or ENDLESS_STEPS):
             episode_return += float(one.step.reward[0])

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ctypes
 import io
+import multiprocessing
 import os
 import signal
 import socket
@@ -16,6 +17,7 @@ from pathlib import Path
 from typing import Any
 
 _PR_SET_PDEATHSIG = 1
+_ASKING = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 _POLL_SECONDS = 1.0
 _CONNECT_SECONDS = 5.0
 _AGENT_SECONDS = 3.0  # that a killed agent may take to end on a busy machine
@@ -48,6 +50,30 @@ def die_with_agent(environ: Mapping[str, str]) -> None:
         except OSError:
             return  # an address that cannot be reached from here says nothing of the agent
         threading.Thread(target=_watch_agent, args=(connection,), daemon=True).start()
+
+
+def lead_group() -> None:
+    """Makes this process the leader of a session and group that may have children, which ends as one.
+
+    INT, TERM and HUP are for whoever has started it to act on: it does not hear them, but its children do.
+    """
+    multiprocessing.current_process().daemon = False  # multiprocessing allows a daemon no children
+    os.setsid()
+    for number in _ASKING:
+        signal.signal(number, _unheard)  # not SIG_IGN, which children would inherit
+    os.register_at_fork(after_in_child=_hear)
+    signal.pthread_sigmask(signal.SIG_UNBLOCK, _ASKING)
+
+
+def _unheard(number: int, frame: object) -> None:
+    """The signal is for another process."""
+
+
+def _hear() -> None:
+    """In a forked child: signals do what they do in any process."""
+    signal.signal(signal.SIGINT, signal.default_int_handler)
+    for number in (signal.SIGTERM, signal.SIGHUP):
+        signal.signal(number, signal.SIG_DFL)
 
 
 def is_stopped(pid: int) -> bool:

@@ -7,6 +7,8 @@ Shapes: P parameters, K environments, D observation size.
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any, Literal
@@ -14,7 +16,8 @@ from typing import Any, Literal
 import numpy as np
 import torch
 
-from ddp_ppo.envs.build import describe_env, make_batch_env
+from ddp_ppo.envs.build import closed_in_the_end, describe_env, make_up_to
+from ddp_ppo.envs.instance import Instances
 from ddp_ppo.envs.multi_task import task_ids
 from ddp_ppo.maths.moments import RmsState
 from ddp_ppo.policies.network import NetworkSpec, from_named, to_named
@@ -141,18 +144,24 @@ def acting_policy(model: Model, num_envs: int, num_steps: int = 1) -> Policy:
     return policy
 
 
-def make_env(model: Model, num_envs: int) -> BatchEnv:
-    """The environments that the model was trained in, on whatever backend runs them here.
+@contextmanager
+def make_envs(model: Model, num_envs: int) -> Iterator[BatchEnv]:
+    """The environments that the model was trained in, on whatever backend runs them here; closed in the end.
+
+    One alone if the environment refuses more (`make_up_to`). Constructors draw what they have drawn for the evaluations
+    of the model's run.
 
     Raises:
         EnvError: they cannot be built.
         CheckpointError: they are not what they were.
     """
-    env = make_batch_env(num_envs=num_envs, **model.env_arguments)
-    if env.spec != replace(model.env, backend=env.spec.backend):
-        env.close()
-        raise CheckpointError(f"{model.path}: its environment has changed: it was {model.env}, now it is {env.spec}")
-    return env
+    instances = Instances(seed=int(model.info.get("seed", 0)))
+    with closed_in_the_end(make_up_to(num_envs, instances=instances, **model.env_arguments)) as env:
+        if env.spec != replace(model.env, backend=env.spec.backend):
+            raise CheckpointError(
+                f"{model.path}: its environment has changed: it was {model.env}, now it is {env.spec}"
+            )
+        yield env
 
 
 def run_folder_of(path: Path) -> Path:

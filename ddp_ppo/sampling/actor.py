@@ -11,28 +11,31 @@ from __future__ import annotations
 import contextlib
 import multiprocessing
 import os
-import signal
 import time
 import traceback
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from functools import partial
 from multiprocessing.connection import Connection
 from typing import Any, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
 
-from ddp_ppo.envs.build import make_batch_env
+from ddp_ppo.envs.build import make_batch_env, make_up_to
 from ddp_ppo.envs.inspection import first_overlap, names_of
+from ddp_ppo.envs.instance import Instances
+from ddp_ppo.envs.multi_task import task_ids
+from ddp_ppo.envs.same import require_same
 from ddp_ppo.envs.state import require_plain
 from ddp_ppo.envs.step_loop import step_loop
-from ddp_ppo.errors import printable, text_of
+from ddp_ppo.errors import EnvError, printable, text_of
 from ddp_ppo.maths.gae import accumulate_backwards
 from ddp_ppo.maths.moments import RmsState, compute_batch_moments
 from ddp_ppo.maths.seeding import Purpose, integer_seed, seed_global_generators, stream
 from ddp_ppo.policies.network import NetworkSpec
 from ddp_ppo.policies.registry import build_policy
-from ddp_ppo.processes.lifetime import die_with_parent, outlast_readers
+from ddp_ppo.processes.lifetime import die_with_parent, lead_group, outlast_readers
 from ddp_ppo.protocols import ActorReport, Arrays, BatchEnv, EnvSpec, FloatArray, PlainState, Policy, Rows
 from ddp_ppo.sampling.drive import Player
 from ddp_ppo.sampling.episodes import EVAL_BLOCK, Episode, run_block
@@ -72,6 +75,8 @@ class ActorJob:
         first_env, num_envs: its slices [first_env, first_env + K) of the rollout.
         rollout_length: T.
         env_arguments: keyword arguments of `make_batch_env` but num_envs.
+        instances, eval_instances: how environments for training and for evaluations are told apart.
+        num_eval_instances: how many environments it may build for evaluations; 0 lends those that it trains in.
         env: what the learner knows of the environment; the actor's own must be the same.
         network, policy_backend: the policy's shape and which class acts, as for `build_policy`.
         annotate: what completes a rollout.
@@ -88,6 +93,9 @@ class ActorJob:
     rollout_length: int
     seed: int
     env_arguments: dict[str, Any]
+    instances: Instances
+    eval_instances: Instances
+    num_eval_instances: int
     env: EnvSpec
     network: NetworkSpec
     policy_backend: str
@@ -105,12 +113,15 @@ class ActorJob:
 class Actor:
     """Samples rollouts into its slices; owns its environments, its policy and where their episodes stand."""
 
-    def __init__(self, job: ActorJob) -> None:
-        self._job = job
+    def __init__(self, job: ActorJob, say: Callable[[str], None] = lambda note: None) -> None:
+        """Builds the environments and starts their episodes; `say` is called with what a person should know."""
+        self._job, self._say = job, say
+        self._env = make_batch_env(
+            num_envs=job.num_envs, first_index=job.first_env, instances=job.instances, **job.env_arguments
+        )
+        require_same(self._env.spec, job.env, f"environment {job.first_env} of rank {job.rank}", "the first one built")
+        # Now: the environment may have been the first to load torch.
         seed_global_generators(integer_seed(job.seed, Purpose.GLOBAL, job.rank, job.actor_id))
-        self._env = make_batch_env(num_envs=job.num_envs, first_index=job.first_env, **job.env_arguments)
-        if self._env.spec != job.env:
-            raise ValueError(f"actor {job.actor_id} built {self._env.spec}, its learner {job.env}")
         self._player = Player(self._build_policy(job.num_envs, job.rollout_length), job.num_envs)
         arrays = job.block.arrays
         own = slice(job.first_env, job.first_env + job.num_envs)
@@ -128,13 +139,19 @@ class Actor:
         self._episode_return = np.zeros(job.num_envs)
         self._episode_length = np.zeros(job.num_envs, np.int64)
         self._discounted_return = np.zeros(job.num_envs)
-        seeds = [integer_seed(job.seed, Purpose.ENVIRONMENT, job.rank, job.first_env + i) for i in range(job.num_envs)]
-        self._obs = self._env.reset(seeds).copy()
+        self._num_rounds = 0  # that have been sampled
+        self._start_episodes()
         is_first = job.actor_id == job.rank == 0  # one of all is enough to find it out
         self._overlap = first_overlap(self._env) if is_first else ""
-        self._eval_env: BatchEnv | None = None
-        self._eval_player: Player | None = None
+        self._eval_env: BatchEnv | None = None  # the one for training where that is lent
         self._assistant: Assistant | None = None
+
+    def _start_episodes(self) -> None:
+        """Starts new episodes, after some rounds with other seeds than before: no episode comes a second time."""
+        job, key = self._job, (self._num_rounds,) if self._num_rounds else ()
+        envs = range(job.first_env, job.first_env + job.num_envs)
+        seeds = [integer_seed(job.seed, Purpose.ENVIRONMENT, job.rank, env, *key) for env in envs]
+        self._obs = self._env.reset(seeds).copy()
 
     def _build_policy(self, num_envs: int, num_steps: int) -> Policy:
         job = self._job
@@ -173,6 +190,7 @@ class Actor:
         rows.obs[0][...] = self._obs
         reward_terms = self._player.rollout(self._run_steps, rows)
         self._obs = rows.obs[-1].copy()
+        self._num_rounds = round_index + 1
         sampled = time.perf_counter()
         slices["reward"][:] = self._reward
         self._require_finite(first_in_steps(slices), slot)
@@ -260,15 +278,50 @@ class Actor:
         return {"mean": mean, "var": var, "count": float(count[0])}
 
     def evaluate(self, seeds: list[int], slot: int = 0) -> list[Episode]:
-        """One block of deterministic episodes with the published parameters, in environments of its own."""
-        job = self._job
-        if self._eval_env is None or self._eval_player is None:
-            self._eval_env = make_batch_env(num_envs=EVAL_BLOCK, **job.env_arguments)
+        """One block of deterministic episodes with the published parameters, in environments built for evaluations.
+
+        Where the environment allows no further instance, those for training are lent, and then go on where they were;
+        if their state cannot be saved, they start new episodes.
+        """
+        if self._eval_env is None:
+            self._eval_env = self._built_for_evaluation() or self._env
             self._eval_player = Player(self._build_policy(EVAL_BLOCK, 1), EVAL_BLOCK)
-        self._eval_player.policy.load(self._published("parameters", slot), self._obs_rms_state(slot))
-        self._eval_player.restart()
-        progress = self._arrays["progress"][job.actor_id : job.actor_id + 1]
-        return run_block(self._eval_env, _Counted(self._eval_player, progress), seeds)
+        player = self._eval_player
+        player.policy.load(self._published("parameters", slot), self._obs_rms_state(slot))
+        counted = _Counted(player, self._arrays["progress"][self._job.actor_id : self._job.actor_id + 1])
+        is_lent = self._eval_env is self._env
+        before = self.save() if is_lent else {}
+        episodes = run_block(self._eval_env, counted.begin, seeds)
+        if is_lent:
+            self._take_back(before)
+        return episodes
+
+    def _built_for_evaluation(self) -> BatchEnv | None:
+        """Environments for evaluations; None if the environment, or the plan, allows no further one."""
+        job, error = self._job, EnvError("max_env_instances leaves none")
+        if job.num_eval_instances:
+            try:
+                return make_up_to(job.num_eval_instances, instances=job.eval_instances, **job.env_arguments)
+            except EnvError as refused:
+                error = refused
+        if len(task_ids(job.env_arguments["env_id"])) > 1:  # each row of a block is one of the tasks
+            raise error
+        if job.actor_id == 0:  # one of all is enough to say it
+            has_state = self._env.save() is not None
+            ending = "continue afterwards" if has_state else "start again afterwards, as their state cannot be saved"
+            why = "evaluations run in the environments that train, as no further one can be built"
+            self._say(f"{why} ({error}); training's episodes {ending}")
+        return None
+
+    def _take_back(self, before: PlainState) -> None:
+        """Lets the environments that were lent continue with training."""
+        if before["env"] is not None:
+            self.restore(before)
+            return
+        self._player.restart()
+        for carried in (self._episode_return, self._episode_length, self._discounted_return):
+            carried[:] = 0
+        self._start_episodes()
 
     def assist(self) -> None:
         """Helps the learner until it has trained the round."""
@@ -279,9 +332,11 @@ class Actor:
 
     def close(self) -> None:
         """Closes the environments."""
-        self._env.close()
-        if self._eval_env is not None:
-            self._eval_env.close()
+        try:
+            self._env.close()
+        finally:
+            if self._eval_env not in (None, self._env):
+                self._eval_env.close()
 
 
 class _Counted:
@@ -292,6 +347,11 @@ class _Counted:
         self.after = player.after
         progress[0] = 0
 
+    def begin(self) -> _Counted:
+        """Itself, where all environments have been reset."""
+        self._player.restart()
+        return self
+
     def choose(self, obs: FloatArray) -> NDArray[Any]:
         """Actions for observations [K, D]."""
         self._progress[0] += 1
@@ -301,18 +361,17 @@ class _Counted:
 def actor_main(job: ActorJob, connection: Connection) -> None:
     """Serves the learner's commands until "close" or until the learner is gone.
 
-    Answers ("ready", state), ("done", result) or ("error", (summary, traceback, where)). Whatever is raised is an
+    Answers ("ready", state), ("done", result) or ("error", (summary, traceback, where)), before that perhaps ("note",
+    what a person should know). Whatever is raised is an
     error: an environment's connection that is lost, or its sys.exit(), is no end of this process.
     """
-    for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):  # signals are for the learner to act on
-        signal.signal(number, signal.SIG_IGN)
+    lead_group()
     learner = multiprocessing.parent_process()
     die_with_parent(learner.pid if learner is not None else None)
-    os.setsid()  # with what its environments start it is one group, which ends with it
     outlast_readers()
     os.register_at_fork(after_in_child=connection.close)
     try:
-        actor = Actor(job)
+        actor = Actor(job, partial(_answer, connection, "note"))
         _answer(connection, "ready", actor.save())
         while (command := _next_command(connection))[0] != "close":
             _answer(connection, "done", getattr(actor, command[0])(*command[1:]))
@@ -321,6 +380,10 @@ def actor_main(job: ActorJob, connection: Connection) -> None:
         where = getattr(error, "where", None)
         summary = f"{type(error).__name__}: {text_of(error)}"
         _answer(connection, "error", (summary, printable(traceback.format_exc()), where))
+    finally:
+        for child in multiprocessing.active_children():
+            if not child.daemon:  # Python would wait for it
+                child.kill()
 
 
 def _answer(connection: Connection, kind: str, content: Any) -> None:

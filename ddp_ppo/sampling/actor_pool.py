@@ -14,6 +14,7 @@ from collections.abc import Callable, Sequence
 from multiprocessing.connection import wait
 from typing import Any, NoReturn
 
+from ddp_ppo.processes.guardian import Guardian
 from ddp_ppo.processes.lifetime import is_stopped
 from ddp_ppo.protocols import ActorReport, PlainState
 from ddp_ppo.sampling.actor import ActorJob
@@ -48,6 +49,7 @@ class ActorPool:
         timeout_seconds: float,
         max_restarts: int = 0,
         on_restart: Callable[[str], None] = lambda what: None,
+        say: Callable[[str], None] = lambda what: None,
     ) -> None:
         """Starts one process for each job.
 
@@ -55,15 +57,18 @@ class ActorPool:
             timeout_seconds: longest wait for an answer or for the next step of the actor's environments.
             max_restarts: lost actors that are replaced, all together, before one ends the run.
             on_restart: is told of each replaced actor what became of it.
+            say: is called with notes of actors, and a warning if environments could not be closed.
         """
         self._timeout = timeout_seconds
         self._restarts_left = max_restarts
         self._on_restart = on_restart
+        self._say = say
+        self._guardian = Guardian()
         self._members: list[ActorProcess] = []
         self._doing = "starting"
         try:
             for job in jobs:
-                self._members.append(ActorProcess(job))
+                self._members.append(ActorProcess(job, self._guardian.mark))
         except OSError as error:
             self.close()
             raise ActorError(f"actor {job.actor_id} of rank {job.rank} cannot be started: {error}") from error
@@ -175,9 +180,16 @@ class ActorPool:
             with contextlib.suppress(OSError):  # already gone
                 member.connection.send(("close",))
         deadline = time.monotonic() + seconds
+        troubles = []
         for member in self._members:
-            member.stop(max(0.0, deadline - time.monotonic()))
+            place = self._place(member)
+            if trouble := member.stop(max(0.0, deadline - time.monotonic())):
+                troubles.append(f"{place}: {trouble}")
         self._members = []
+        self._guardian.close()
+        if troubles and seconds == _CLOSE_SECONDS:  # in a hurry nobody waits for environments
+            more = f", and {len(troubles) - 1} more" if len(troubles) > 1 else ""
+            self._say(f"warning: environments were not closed properly: {troubles[0]}{more}; see their close()")
 
     def _tell(self, member: ActorProcess, *command: Any) -> None:
         try:
@@ -213,6 +225,8 @@ class ActorPool:
             return
         if kind == "error":
             self._raise(member, answer)
+        if kind == "note":
+            self._say(f"note: {answer}")
 
     def _raise(self, member: ActorProcess, answer: Any) -> NoReturn:
         summary, trace, where = answer

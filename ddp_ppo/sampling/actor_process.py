@@ -11,16 +11,29 @@ import os
 import signal
 import time
 from collections import deque
+from collections.abc import Iterator, Mapping
 from multiprocessing import resource_tracker
-from multiprocessing.connection import Connection
+from multiprocessing.connection import Connection, wait
 from multiprocessing.process import BaseProcess
 from typing import Any
 
+from ddp_ppo.processes.guardian import VARIABLE, end_marked
 from ddp_ppo.protocols import PlainState
 from ddp_ppo.sampling.actor import ActorJob, actor_main
 
 Command = tuple[Any, ...]
 START: Command = ("start",)  # what a new process answers with "ready", without being told
+# An actor computes on one core, whatever its environment is made of; the learner has threads of its own.
+_ONE_THREAD = (
+    "OMP_NUM_THREADS",
+    "OPENBLAS_NUM_THREADS",
+    "MKL_NUM_THREADS",
+    "BLIS_NUM_THREADS",
+    "VECLIB_MAXIMUM_THREADS",
+    "NUMEXPR_NUM_THREADS",
+    "NUMBA_NUM_THREADS",
+)
+_HASH_SEED = "PYTHONHASHSEED"
 
 
 class ActorProcess:
@@ -38,8 +51,10 @@ class ActorProcess:
     process: BaseProcess
     connection: Connection
 
-    def __init__(self, job: ActorJob) -> None:
+    def __init__(self, job: ActorJob, mark: str = "") -> None:
+        """Starts it; `mark` is the beginning of what VARIABLE says in it and in all that its environments start."""
         self.job = job
+        self._mark = f"{mark}.{job.rank}.{job.actor_id}."
         self.state: PlainState | None = None
         self.to_do: deque[Command] = deque()
         self.answer: Any = None
@@ -57,7 +72,8 @@ class ActorProcess:
         try:
             resource_tracker.ensure_running()
             signal.pthread_sigmask(signal.SIG_BLOCK, (signal.SIGINT, signal.SIGTERM))
-            self.process.start()
+            with _environment(actor_variables(self._mark)):
+                self.process.start()
         finally:
             signal.pthread_sigmask(signal.SIG_SETMASK, unblocked)
         there.close()
@@ -68,6 +84,7 @@ class ActorProcess:
         assert self.state is not None
         command = self.to_do[-1]
         self.stop(0.0)
+        end_marked(self._mark)
         self.to_do.clear()
         self._start()
         self.to_do += [("restore", self.state), command]
@@ -84,13 +101,13 @@ class ActorProcess:
             self.connection.send(command)
 
     def receive(self) -> tuple[str, Any]:
-        """The kind and the content of the answer that has come; unless it is an error, the next command is sent.
+        """The kind and the content of the answer that has come; after a "done" the next command is sent.
 
         Raises:
             EOFError, OSError: the process is gone.
         """
         kind, answer = self.connection.recv()
-        if kind != "error":
+        if kind not in ("error", "note"):
             done, self.answer = self.to_do.popleft(), answer
             if done[0] == "restore":
                 self.state = done[1]
@@ -118,10 +135,21 @@ class ActorProcess:
         """Whether it has ended without an answer, even where a child of its environment holds its end of the pipe."""
         return not self.process.is_alive() and not self.connection.poll()
 
-    def stop(self, seconds: float) -> None:
-        """Gives the process some time to end, then kills it; and whatever its environments have started and left."""
-        self.process.join(seconds)
+    def stop(self, seconds: float) -> str:
+        """Gives the process some time to end, then kills it; and whatever its environments have started and left.
+
+        Returns:
+            what went wrong: the error that closing has raised, or that it took too long; empty if nothing did.
+        """
+        deadline, trouble = time.monotonic() + seconds, ""
+        awaited: list[Connection | int] = [self.connection, self.process.sentinel]
+        with contextlib.suppress(EOFError, OSError):  # the process has closed its end, or is gone
+            while self.connection in wait(awaited, max(0.0, deadline - time.monotonic())):
+                kind, answer = self.connection.recv()
+                trouble = answer[0] if kind == "error" else trouble
+        self.process.join(max(0.0, deadline - time.monotonic()))
         if self.process.is_alive():
+            trouble = trouble or f"has not ended within {seconds:.0f} s"
             self.process.kill()
             self.process.join()
         assert self.process.pid
@@ -129,3 +157,29 @@ class ActorProcess:
             os.killpg(self.process.pid, signal.SIGKILL)
         self.connection.close()
         self.process.close()
+        return trouble
+
+
+def actor_variables(mark: str) -> dict[str, str]:
+    """The environment variables of an actor that differ from its learner's.
+
+    Python's hash seed orders sets: with one that is fixed, all actors, and two runs with the same seed, agree.
+    """
+    hash_seed = os.environ.get(_HASH_SEED, "random")
+    fixed = {_HASH_SEED: "0" if hash_seed == "random" else hash_seed}
+    return {VARIABLE: mark, **fixed, **dict.fromkeys(_ONE_THREAD, "1")}
+
+
+@contextlib.contextmanager
+def _environment(variables: Mapping[str, str]) -> Iterator[None]:
+    """What a process that is started here inherits."""
+    before = {name: os.environ.get(name) for name in variables}
+    os.environ.update(variables)
+    try:
+        yield
+    finally:
+        for name, value in before.items():
+            if value is None:
+                del os.environ[name]
+            else:
+                os.environ[name] = value

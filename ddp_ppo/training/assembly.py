@@ -65,7 +65,12 @@ class Parts:
         recorder, topology, seconds = self.recorder, plan.topology, plan.config.collective_timeout_seconds
         self.block = SharedBlock(plan.block_shapes)
         stack.callback(self.block.close)
-        pool = _started(plan, self.block, lambda what: recorder.event("actor_restart", num_done(), what))
+        pool = _started(
+            plan,
+            self.block,
+            on_restart=lambda what: recorder.event("actor_restart", num_done(), what),
+            say=recorder.say,
+        )
         self.pool = stack.enter_context(pool)
         self.group = stack.enter_context(LearnerGroup(topology, timeout_seconds=seconds))
         recorder.join(share_folder(self.group, recorder.path, num_done()))
@@ -86,10 +91,13 @@ class Parts:
         self.saver = Saver(self.group, self.sync, evaluator=self.evaluator, recorder=recorder)
 
 
-def _started(plan: Plan, block: SharedBlock, on_restart: Callable[[str], None]) -> ActorPool:
+def _started(
+    plan: Plan, block: SharedBlock, *, on_restart: Callable[[str], None], say: Callable[[str], None]
+) -> ActorPool:
     return ActorPool(
         actor_jobs(plan, block),
         timeout_seconds=plan.config.actor_timeout_seconds,
         max_restarts=plan.config.max_actor_restarts,
         on_restart=on_restart,
+        say=say,
     )

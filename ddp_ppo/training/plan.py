@@ -16,6 +16,7 @@ from ddp_ppo.learners.registry import learner_kind
 from ddp_ppo.learners.starting_point import StartingPoint
 from ddp_ppo.machine import has_mps, num_cuda_devices, this_machine
 from ddp_ppo.runs.folder import require_writable
+from ddp_ppo.sampling.episodes import num_instances
 from ddp_ppo.sampling.rollout import Field, rollout_shapes, slot_name
 from ddp_ppo.sampling.shared_memory import block_bytes
 from ddp_ppo.training.advice import action_advice, image_advice, machine_advice
@@ -75,6 +76,18 @@ class Plan(LearnerJob):
         before = _done(self.resumed)
         return before["env_steps"] + (self.num_rounds - before["done"]) * self.transitions_per_round
 
+    @property
+    def num_training_instances(self) -> int:
+        """Environments that all learners train in."""
+        return self.topology.num_envs * max(1, self.topology.num_learners)
+
+    @property
+    def num_eval_instances(self) -> list[int]:
+        """Environments that each actor of rank 0 builds for evaluations; 0 lends those that it trains in."""
+        limit = self.config.max_env_instances
+        left = None if limit is None else limit - self.num_training_instances
+        return num_instances(self.config.eval_episodes, self.topology.num_actors, left)
+
     def starting_point(self) -> StartingPoint:
         """Parameters and statistics that training starts from; a resumed run goes on with its checkpoint's instead."""
         is_warm = self.config.init_from is not None and self.resumed is None
@@ -119,6 +132,7 @@ def prepare(config: Config, *, environ: Mapping[str, str]) -> Plan:
         notes=(*topology.notes, *of_env, *advice, *notes),
     )
     _require_memory(plan)
+    _require_instances(plan)
     return plan if config.init_from is None else replace(plan, notes=(*plan.notes, *plan.starting_point().notes))
 
 
@@ -134,6 +148,14 @@ def _require_memory(plan: Plan) -> None:
         raise ConfigError(
             f"a rollout of each learner needs {size / 2**30:,.1f} GiB, this machine has {memory / 2**30:.1f} GiB; "
             "lower rollout_length, num_actors, envs_per_actor or hidden_sizes"
+        )
+
+
+def _require_instances(plan: Plan) -> None:
+    limit, needed = plan.config.max_env_instances, plan.num_training_instances
+    if limit is not None and needed > limit:
+        raise ConfigError(
+            f"max_env_instances is {limit}, training needs {needed} environments; lower num_actors or envs_per_actor"
         )
 
 
@@ -160,6 +182,13 @@ def _widths(config: Config) -> str:
     """Of the layers of a network."""
     dense = "x".join(map(str, config.hidden_sizes)) or "linear"
     return f"convolutions {'x'.join(map(str, config.conv_channels))}, {dense}" if config.conv_channels else dense
+
+
+def _instances_text(plan: Plan) -> str:
+    """How many instances of the environment are open at once, at most."""
+    training, evaluation = plan.num_training_instances, sum(plan.num_eval_instances)
+    own = f"and {evaluation} for evaluations" if evaluation else "which also run the evaluations"
+    return f"at most {training + evaluation} open at once: {training} for training {own}"
 
 
 def plan_lines(plan: Plan) -> dict[str, str]:
@@ -190,6 +219,7 @@ def plan_lines(plan: Plan) -> dict[str, str]:
             f"{topology.num_actors} for each learner x {topology.envs_per_actor} environments "
             f"= {topology.num_envs} environments, {topology.num_envs * topology.num_learners} in all",
         ),
+        ("instances", _instances_text(plan)),
         (
             "round",
             f"{config.rollout_length} steps x {topology.num_envs} environments = {samples:,} samples a learner, "

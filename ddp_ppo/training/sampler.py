@@ -13,12 +13,13 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
 
+from ddp_ppo.envs.instance import TRAINING, Instances
 from ddp_ppo.maths.moments import RmsState
 from ddp_ppo.policies.normalizer import VARIANCE_FLOOR
 from ddp_ppo.protocols import ActorReport, Arrays, FloatArray, PlainState
 from ddp_ppo.sampling.actor import ActorJob
 from ddp_ppo.sampling.actor_pool import ActorPool
-from ddp_ppo.sampling.episodes import Episode
+from ddp_ppo.sampling.episodes import EVAL_BLOCK, Episode
 from ddp_ppo.sampling.rollout import RAW, Normalization, Rollout, slot_name
 from ddp_ppo.sampling.shared_memory import SharedBlock
 from ddp_ppo.training.plan import Plan
@@ -161,6 +162,9 @@ def _actor_job(plan: Plan, block: SharedBlock, actor_id: int) -> ActorJob:
         rollout_length=config.rollout_length,
         seed=config.seed,
         env_arguments=config.env_arguments,
+        instances=Instances(offset=topology.rank * topology.num_envs, seed=config.seed, key=(TRAINING, topology.rank)),
+        eval_instances=Instances(offset=plan.num_training_instances + actor_id * EVAL_BLOCK, seed=config.seed),
+        num_eval_instances=plan.num_eval_instances[actor_id],
         env=plan.env,
         network=plan.network,
         policy_backend=config.policy_backend,

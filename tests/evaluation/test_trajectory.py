@@ -3,6 +3,7 @@
 import tempfile
 import unittest
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 
 import numpy as np
@@ -57,7 +58,7 @@ class RecordTest(unittest.TestCase):
             expected = [
                 episode
                 for block in blocks_of(SEEDS)
-                for episode in run_block(env, Player(policy_for(env), EVAL_BLOCK), block)
+                for episode in run_block(env, partial(Player, policy_for(env), EVAL_BLOCK), block)
             ]
             env.close()
             found = recorded(env_id, SEEDS, num_steps=1000)

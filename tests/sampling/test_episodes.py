@@ -2,6 +2,7 @@
 
 import math
 import unittest
+from functools import partial
 
 import numpy as np
 
@@ -41,31 +42,31 @@ class RunBlockTest(unittest.TestCase):
     def test_there_is_one_episode_for_each_seed_in_their_order(self):
         seeds = [4, 1, 3, 2]
         expected = [Episode(seed, float(seed), seed, "terminated") for seed in seeds]
-        self.assertEqual(run_block(count("SeedLength"), Still(), seeds), expected)
+        self.assertEqual(run_block(count("SeedLength"), Still, seeds), expected)
 
     def test_fewer_seeds_than_environments_give_as_many_episodes(self):
         for seeds in ([3], [2, 5], [1, 1, 6]):
             with self.subTest(seeds=seeds):
-                episodes = run_block(count("SeedLength"), Still(), seeds)
+                episodes = run_block(count("SeedLength"), Still, seeds)
                 self.assertEqual([(episode.seed, episode.length) for episode in episodes], [(s, s) for s in seeds])
 
     def test_a_time_limit_truncates(self):
-        (episode,) = run_block(count(max_episode_steps=7), Still(), [11])
+        (episode,) = run_block(count(max_episode_steps=7), Still, [11])
         self.assertEqual(episode, Episode(11, 7.0, 7, "truncated"))
 
     def test_an_episode_that_ends_in_both_ways_counts_as_terminated(self):
         env = count("Script", rewards=[1.5, -4.0], obs=[1, 2], reset_obs=0, term_at=1, trunc_at=1)
-        self.assertEqual(run_block(env, Still(), [8]), [Episode(8, -2.5, 2, "terminated")])
+        self.assertEqual(run_block(env, Still, [8]), [Episode(8, -2.5, 2, "terminated")])
 
     def test_an_episode_without_end_is_cut_after_10000_steps(self):
-        (episode,) = run_block(count(length=math.inf), Still(), [1])
+        (episode,) = run_block(count(length=math.inf), Still, [1])
         self.assertEqual(episode, Episode(1, 10_000.0, 10_000, "cut"))
 
     def test_a_value_that_is_not_finite_ends_its_episode_and_is_named(self):
         for how, end, total in (("nan_reward", "reward nan", math.nan), ("nan_obs", "observation nan", 3.0)):
             number = fixtures.Watched.num_built + 1  # the second of them
             env = count("Misbehaving", how=how, at=3, number=number, length=4)
-            whole, faulty = run_block(env, Still(), [8, 9])
+            whole, faulty = run_block(env, Still, [8, 9])
             self.assertEqual(whole, Episode(8, 4.0, 4, "terminated"))
             self.assertEqual((faulty.length, faulty.end), (3, end))
             np.testing.assert_equal(faulty.episode_return, total)
@@ -78,7 +79,7 @@ class RunBlockTest(unittest.TestCase):
             parameters = np.zeros(network.num_parameters, np.float32)
             network.trunk("actor")[-1].view(parameters)[-1] = mean
             with self.subTest(mean=mean):
-                (episode,) = run_block(env, player_for(env, parameters), [1])
+                (episode,) = run_block(env, partial(player_for, env, parameters), [1])
                 self.assertEqual(episode.episode_return, 4 * reward)
 
     def test_observations_are_normalised_with_the_given_state(self):
@@ -87,17 +88,17 @@ class RunBlockTest(unittest.TestCase):
         parameters = np.zeros(network.num_parameters, np.float32)
         network.trunk("actor")[-1].view(parameters)[0, 0] = 1.0  # action = normalised observation
         state = {"mean": np.array([1.0]), "var": np.array([16.0]), "count": 10.0}
-        (episode,) = run_block(env, player_for(env, parameters, state), [1])
+        (episode,) = run_block(env, partial(player_for, env, parameters, state), [1])
         # observations 0, 1, 2 become -1/4, 0, 1/4
         self.assertAlmostEqual(episode.episode_return, 0.0, places=6)
         state["mean"] = np.array([0.0])
-        (episode,) = run_block(env, player_for(env, parameters, state), [1])
+        (episode,) = run_block(env, partial(player_for, env, parameters, state), [1])
         self.assertAlmostEqual(episode.episode_return, 0.75, places=6)
 
     def test_the_same_seed_gives_the_same_return_whoever_runs_it_beside_which_others(self):
         def returns(seeds):
             env = make_batch_env("Pendulum-v1", EVAL_BLOCK)
-            return [episode.episode_return for episode in run_block(env, player_for(env), seeds)]
+            return [episode.episode_return for episode in run_block(env, partial(player_for, env), seeds)]
 
         alone = [returns([seed])[0] for seed in (3, 7, 20)]
         self.assertEqual(returns([3, 7, 20]), alone)
@@ -106,9 +107,9 @@ class RunBlockTest(unittest.TestCase):
     def test_running_again_in_the_same_environments_gives_the_same_episodes(self):
         env = make_batch_env("Pendulum-v1", EVAL_BLOCK)
         policy = player_for(env)
-        first = run_block(env, policy, [3, 7])
-        run_block(env, policy, [100, 101, 102, 103])
-        self.assertEqual(run_block(env, policy, [3, 7]), first)
+        first = run_block(env, lambda: policy, [3, 7])
+        run_block(env, lambda: policy, [100, 101, 102, 103])
+        self.assertEqual(run_block(env, lambda: policy, [3, 7]), first)
 
 
 class SeedsTest(unittest.TestCase):
