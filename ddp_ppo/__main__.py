@@ -20,9 +20,15 @@ from typing import NoReturn
 from ddp_ppo.cli.commands import EXIT_FAILURE, EXIT_USER_ERROR
 from ddp_ppo.cli.parser import command_parser
 
+_HASH_SEED = "PYTHONHASHSEED"
+_BUILDING = ("evaluate", "play", "export", "check", "replay")  # build environments here; sets have the actors' order
 
-def main(arguments: list[str] | None = None) -> int:
+
+def main(arguments: list[str] | None = None, *, may_restart: bool = False) -> int:
     """Runs one command.
+
+    Args:
+        may_restart: start this program again, once, if environments can only draw with another MUJOCO_GL.
 
     Returns:
         the exit status: 0 for success, 1 if a process of the run failed, 2 for a mistake of the user; 129, 130 and 143
@@ -31,7 +37,7 @@ def main(arguments: list[str] | None = None) -> int:
     parser = command_parser()
     options = parser.parse_args(sys.argv[1:] if arguments is None else arguments)
     command: Callable[[argparse.Namespace], int] = options.run
-    return _guarded(lambda: command(options))
+    return _guarded(lambda: command(options), may_restart=may_restart)
 
 
 def command_line(arguments: list[str] | None = None) -> NoReturn:
@@ -42,8 +48,11 @@ def command_line(arguments: list[str] | None = None) -> NoReturn:
     from ddp_ppo.processes.lifetime import outlast_readers
 
     outlast_readers(BrokenPipeError)
+    words = sys.argv[1:] if arguments is None else arguments
+    if words and words[0] in _BUILDING and os.environ.get(_HASH_SEED, "random") == "random":
+        _restart({_HASH_SEED: "0"})
     try:
-        status = main(arguments)
+        status = main(arguments, may_restart=True)
     except Exception:
         traceback.print_exc()
         status = EXIT_FAILURE
@@ -59,13 +68,25 @@ def command_line(arguments: list[str] | None = None) -> NoReturn:
     sys.exit(status)
 
 
-def _guarded(run: Callable[[], int]) -> int:
+def _restart(variables: dict[str, str]) -> NoReturn:
+    """Starts this program again, in the same process, with these environment variables."""
+    os.environ.update(variables)
+    for stream in filter(None, (sys.stdout, sys.stderr)):
+        with contextlib.suppress(OSError, ValueError):
+            stream.flush()
+    os.execv(sys.executable, [sys.executable, *sys.orig_argv[1:]])
+
+
+def _guarded(run: Callable[[], int], *, may_restart: bool = False) -> int:
     """Turns the errors that a user can cause or must know about into one message and an exit status."""
     try:
         return run()
     except KeyboardInterrupt:
         return 130
     except Exception as error:
+        if may_restart and (works := getattr(error, "works", None)):  # of a GraphicsError
+            print(f"{error}: starting again with it", file=sys.stderr, flush=True)
+            _restart({"MUJOCO_GL": works})
         status = _status_of(error)
         if status is None:
             raise

@@ -39,7 +39,7 @@ def check_interface(trial: Trial, report: Report) -> None:
         with trial.gymnasium_env() as one:
             _check_gymnasium(one, trial, report)
     else:
-        with trial.envs(_NUM_ENVS) as batch:
+        with trial.envs(trial.at_most(_NUM_ENVS)) as batch:
             _check_batch(batch, trial, report)
 
 

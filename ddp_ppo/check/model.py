@@ -27,11 +27,12 @@ def check_model(trial: Trial, report: Report) -> None:
     if trial.own_class is not None:
         report.figures["class"] = trial.own_class
         return
+    interface = trial.interface  # before: it needs an instance too
     with trial.gymnasium_env() as env:
         own = env.unwrapped
         report.figures["class"] = f"{type(own).__module__}:{type(own).__name__}"
         call("reset", env.reset, seed=1)
-        if trial.interface.dt_seconds is not None:
+        if interface.dt_seconds is not None:
             report.figures["control period"] = _period(trial)
         if not hasattr(getattr(own, "model", None), "actuator_ctrlrange"):
             report.figures["model"] = "none that can be read"

@@ -58,9 +58,10 @@ def check_first_observation(trial: Trial, report: Report) -> None:
 
 def check_zero_actions(trial: Trial, report: Report) -> None:
     """Lets go of the robot: nothing but gravity and its start should move it."""
-    with trial.envs(_NUM_ENVS) as env:
-        actions = repeat(trial.env.action.neutral(), _QUIET_STEPS, _NUM_ENVS)
-        path = record(env, reset(env, list(range(_NUM_ENVS))), actions)
+    num_envs = trial.at_most(_NUM_ENVS)
+    with trial.envs(num_envs) as env:
+        actions = repeat(trial.env.action.neutral(), _QUIET_STEPS, num_envs)
+        path = record(env, reset(env, list(range(num_envs))), actions)
     report.figures["action"] = trial.env.action.neutral_name([column.name for column in trial.interface.action])
     report.figures["reward"] = spread(path.reward)
     lengths = episode_lengths(path.ended)

@@ -31,7 +31,7 @@ def check_random_actions(trial: Trial, report: Report) -> None:
     """Random actions until episodes have ended, or had the time to."""
     path = _random_path(trial)
     lengths = episode_lengths(path.ended)
-    report.figures["steps"] = f"{len(path.reward)} of {_NUM_ENVS} environments"
+    report.figures["steps"] = f"{len(path.reward)} of {path.reward.shape[1]} environments"
     report.figures["episodes"] = f"{len(lengths)} ended" + (f", after {spread(lengths)} steps" if lengths else "")
     if lengths:
         share = path.terminated.sum() / len(lengths)
@@ -53,10 +53,11 @@ def _random_path(trial: Trial) -> Recording:
     limit = trial.env.max_episode_steps or LONGEST
     num_steps = min(LONGEST, max(_FEWEST_STEPS, limit + _CHUNK))
     deadline = time.monotonic() + _SECONDS
-    actions = random_actions(trial.env, num_steps, _NUM_ENVS)
+    num_envs = trial.at_most(_NUM_ENVS)
+    actions = random_actions(trial.env, num_steps, num_envs)
     parts: list[Recording] = []
-    with trial.envs(_NUM_ENVS) as env:
-        obs = reset(env, list(range(_NUM_ENVS)))
+    with trial.envs(num_envs) as env:
+        obs = reset(env, list(range(num_envs)))
         for start in range(0, num_steps, _CHUNK):
             parts.append(record(env, obs, actions[start : start + _CHUNK]))
             obs = parts[-1].obs[-1]

@@ -5,6 +5,7 @@ Shapes: T steps, K environments.
 
 from __future__ import annotations
 
+from contextlib import nullcontext
 from typing import Any
 
 import numpy as np
@@ -13,6 +14,7 @@ from numpy.typing import NDArray
 from ddp_ppo.check.trial import (
     Recording,
     Report,
+    SkipStage,
     Trial,
     call,
     difference,
@@ -32,16 +34,17 @@ _MANY_SEEDS = [11, 12, 13, 14]
 
 def check_repeatability(trial: Trial, report: Report) -> None:
     """The same seeds and actions again: in the same environments, in new ones, and from a saved state."""
-    actions = random_actions(trial.env, _STEPS, len(_SEEDS), seed=2)
-    with trial.envs(len(_SEEDS)) as env:
-        first = _run(env, _SEEDS, actions)
-        again = _run(env, _SEEDS, actions)
+    seeds = _SEEDS[: trial.at_most(len(_SEEDS))]
+    actions = random_actions(trial.env, _STEPS, len(seeds), seed=2)
+    with trial.envs(len(seeds)) as env:
+        first = _run(env, seeds, actions)
+        again = _run(env, seeds, actions)
         if require_equal(report, "same environments again", (first, again), "the same seeds and actions differ"):
             _check_saved_state(env, actions[: mid_episode(first.ended)], report, trial)
         else:
-            report.faults[-1] += f": {_cause(env, actions)}"
-    with trial.envs(len(_SEEDS)) as env:
-        new = _run(env, _SEEDS, actions)
+            report.faults[-1] += f": {_cause(env, seeds, actions)}"
+    with trial.envs(len(seeds)) as env:
+        new = _run(env, seeds, actions)
     complaint = (
         "new environments differ from used ones under the same seeds and actions: a reset leaves something behind"
     )
@@ -53,13 +56,13 @@ def _run(env: BatchEnv, seeds: list[int], actions: NDArray[Any]) -> Recording:
     return record(env, reset(env, seeds), actions)
 
 
-def _cause(env: BatchEnv, actions: NDArray[Any]) -> str:
+def _cause(env: BatchEnv, seeds: list[int], actions: NDArray[Any]) -> str:
     """Why two runs with the same seeds differ."""
-    as_it_is = [_run(env, _SEEDS, actions) for _ in range(2)]
+    as_it_is = [_run(env, seeds, actions) for _ in range(2)]
     seeded = []
     for _ in range(2):
         seed_global_generators(1)
-        seeded.append(_run(env, _SEEDS, actions))
+        seeded.append(_run(env, seeds, actions))
     if difference(*as_it_is)[0] == 0:
         return "reset keeps something of the episode before"
     if difference(*seeded)[0] == 0:
@@ -75,16 +78,18 @@ def _check_saved_state(env: BatchEnv, leading: NDArray[Any], report: Report, tri
     Args:
         leading: actions of the steps up to there.
     """
-    before = _run(env, _SEEDS, leading)
+    num_envs = env.num_envs
+    before = _run(env, _SEEDS[:num_envs], leading)
     state = call("get_state", env.save)
     if state is None:
         report.figures["saved state"] = "none"
         report.notes.append("its state cannot be saved (get_state, set_state): a resumed run starts new episodes")
         return
-    actions = random_actions(trial.env, _STEPS, len(_SEEDS), seed=3)
+    actions = random_actions(trial.env, _STEPS, num_envs, seed=3)
     going_on = record(env, before.obs[-1], actions)
-    with trial.envs(len(_SEEDS)) as other:
-        reset(other, _OTHER_SEEDS)
+    has_room = trial.at_most(2 * num_envs) == 2 * num_envs
+    with trial.envs(num_envs) if has_room else nullcontext(env) as other:
+        reset(other, _OTHER_SEEDS[:num_envs])
         restored = record(other, call("set_state", other.restore, state), actions)
     complaint = "an environment that is restored goes on differently: get_state and set_state miss something"
     require_equal(report, "saved state", (going_on, restored), complaint)
@@ -100,13 +105,16 @@ def mid_episode(ended: BoolArray) -> int:
 
 def check_independence(trial: Trial, report: Report) -> None:
     """Each of several environments must do what it does alone."""
-    num_envs = len(_MANY_SEEDS)
+    num_envs = trial.at_most(len(_MANY_SEEDS))
+    if num_envs == 1:
+        raise SkipStage("only one instance can be open at once")
+    seeds = _MANY_SEEDS[:num_envs]
     actions = random_actions(trial.env, _STEPS, num_envs, seed=4)
     with trial.envs(num_envs) as env:
-        together = _run(env, _MANY_SEEDS, actions)
+        together = _run(env, seeds, actions)
         is_array = trial.own_class is None and env.spec.backend != "gymnasium"
     alone = []
-    for index, seed in enumerate(_MANY_SEEDS):
+    for index, seed in enumerate(seeds):
         with trial.envs(1) as env:
             alone.append(_run(env, [seed], actions[:, index : index + 1]))
     arrays: dict[str, Any] = {
@@ -119,7 +127,7 @@ def check_independence(trial: Trial, report: Report) -> None:
     _check_streams(together, report)
     if is_array:
         with trial.envs(num_envs, backend="gymnasium") as env:
-            reference = _run(env, _MANY_SEEDS, actions)
+            reference = _run(env, seeds, actions)
         complaint = "the array backend differs from Gymnasium's own class: use env_backend: gymnasium"
         require_equal(report, "arrays and Gymnasium's class", (together, reference), complaint)
 

@@ -81,6 +81,21 @@ class Trial:
         """Names and units of the columns."""
         return describe_interface(self.plan.config.env_arguments)
 
+    def at_most(self, num_envs: int) -> int:
+        """So many environments, or as many as may be open at once."""
+        return num_envs if self._limit is None else min(num_envs, self._limit)
+
+    @cached_property
+    def _limit(self) -> int | None:
+        """How many instances there may be; None: any number. One is tried to be enough if training needs no more."""
+        if self.plan.config.max_env_instances is not None or self.plan.num_training_instances > 1:
+            return self.plan.config.max_env_instances
+        try:
+            with self.envs(2):
+                return None
+        except (EnvError, StageError):
+            return 1
+
     @contextmanager
     def envs(self, num_envs: int, **changed: Any) -> Iterator[BatchEnv]:
         """K of its environments, closed in the end."""

@@ -13,7 +13,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, chdir, contextmanager
 from dataclasses import replace
 from functools import partial
-from typing import Any
+from typing import Any, TypeVar
 
 import gymnasium
 
@@ -29,6 +29,7 @@ from ddp_ppo.protocols import BatchEnv, EnvSpec
 __all__ = ["EnvError", "closed_in_the_end", "describe_env", "make_batch_env", "make_up_to"]
 
 _CLOSE_SECONDS = 5.0
+Closable = TypeVar("Closable", bound=Any)  # has a method close
 _METHODS = ("reset", "step", "save", "restore", "reward_terms", "close")
 
 
@@ -84,7 +85,7 @@ def make_up_to(num_envs: int, **arguments: Any) -> BatchEnv:
 
 
 @contextmanager
-def closed_in_the_end(env: BatchEnv) -> Iterator[BatchEnv]:
+def closed_in_the_end(env: Closable, env_id: str) -> Iterator[Closable]:
     """Closes an environment; if that fails, what was done with it still counts, and a warning says so."""
     try:
         yield env
@@ -92,7 +93,7 @@ def closed_in_the_end(env: BatchEnv) -> Iterator[BatchEnv]:
         try:
             env.close()
         except FAULTS as error:
-            warnings.warn(f"{env.spec.env_id}: not closed properly: {describe_cause(error)}", stacklevel=1)
+            warnings.warn(f"{env_id}: not closed properly: {describe_cause(error)}", stacklevel=1)
 
 
 def describe_env(

@@ -8,10 +8,9 @@ column. A column of which nothing is known is called obs[3], action[0] or choice
 from __future__ import annotations
 
 from collections.abc import Mapping
-from contextlib import closing
 from typing import Any, NamedTuple
 
-from ddp_ppo.envs.build import make_batch_env, own_class_path
+from ddp_ppo.envs.build import closed_in_the_end, make_batch_env, own_class_path
 from ddp_ppo.envs.discrete_actions import choice_columns
 from ddp_ppo.envs.gymnasium_env import build_env
 from ddp_ppo.envs.multi_task import task_ids
@@ -62,13 +61,13 @@ def describe_interface(env_arguments: Mapping[str, Any]) -> Interface:
     arguments = {"env_kwargs": {}, "backend": "auto", **env_arguments}
     num_bins = arguments.pop("discretize_actions", None)
     arguments["env_id"] = env_id = task_ids(arguments["env_id"])[0]
-    with closing(make_batch_env(num_envs=1, **arguments)) as batch:
+    with closed_in_the_end(make_batch_env(num_envs=1, **arguments), env_id) as batch:
         spec, own = batch.spec, batch
     if own_class_path(env_id, arguments["backend"]) is not None:
         interface = _fitted(_of_metadata(own), spec)
     else:
         env, _ = build_env(env_id, arguments["env_kwargs"])
-        with closing(env):
+        with closed_in_the_end(env, env_id):
             interface = _fitted(known_interface(env), spec)
     if num_bins is None:
         return interface

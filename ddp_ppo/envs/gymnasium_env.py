@@ -22,6 +22,7 @@ from gymnasium.envs.registration import load_env_creator
 from gymnasium.wrappers import OrderEnforcing, PassiveEnvChecker, TimeLimit
 from numpy.typing import NDArray
 
+from ddp_ppo.envs.graphics import explained
 from ddp_ppo.envs.instance import ALONE, Instances
 from ddp_ppo.envs.mujoco.profiler_clock import prepare_mujoco
 from ddp_ppo.envs.same import require_alike
@@ -101,7 +102,10 @@ class GymnasiumEnv:
                 obs, _ = env.reset(seed=int(seeds[index]))
                 self._write_obs(obs, self._result.obs[index])
         except FAULTS as error:
-            raise EnvError(f"environment {self._numbers[index]} failed in reset: {describe_cause(error)}") from error
+            with explained():  # the first picture is often drawn here
+                raise EnvError(
+                    f"environment {self._numbers[index]} failed in reset: {describe_cause(error)}"
+                ) from error
         return self._result.obs
 
     def step(self, action: NDArray[Any]) -> Step:
@@ -204,7 +208,7 @@ def _build_env(
     env_id: str, env_kwargs: Mapping[str, Any], max_episode_steps: int | None, remove_profiler_clock: bool
 ) -> tuple[_Env, int | None]:
     registered = find_registered(env_id)
-    with blamed(f"{env_id}: cannot build the environment"):
+    with explained(), blamed(f"{env_id}: cannot build the environment"):
         if isinstance(registered.entry_point, str):
             load_env_creator(registered.entry_point)  # so that MuJoCo, if it is wanted, is there to be prepared
         prepare_mujoco(clock=not remove_profiler_clock)
@@ -240,7 +244,7 @@ def import_module(name: str, wanted_by: str) -> ModuleType:
     """Imports a user's module; the current directory counts as a place for modules, also in spawned children."""
     if os.getcwd() not in sys.path:
         sys.path.append(os.getcwd())
-    with untouched(), blamed(f"{wanted_by}: cannot import module {name!r}"):
+    with untouched(), explained(), blamed(f"{wanted_by}: cannot import module {name!r}"):
         return importlib.import_module(name)
 
 

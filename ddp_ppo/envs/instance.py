@@ -6,7 +6,6 @@ the same time have different ones. What constructors draw from global generators
 
 from __future__ import annotations
 
-import os
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -14,6 +13,7 @@ from dataclasses import dataclass
 
 from ddp_ppo.envs.untouched import untouched
 from ddp_ppo.maths.seeding import Purpose, integer_seed, seed_global_generators
+from ddp_ppo.processes.lifetime import inherited
 
 INDEX_VARIABLE = "DDP_PPO_ENV_INDEX"
 EVALUATION, TRAINING = 0, 1  # what an instance is for: part of the name of its stream
@@ -36,22 +36,9 @@ class Instances:
     @contextmanager
     def building(self, number: int) -> Iterator[None]:
         """Holds while the instance with this number, or a batch that begins with it, is built."""
-        with _one_at_a_time, untouched(), _variable(str(self.offset + number)):
+        with _one_at_a_time, untouched(), inherited({INDEX_VARIABLE: str(self.offset + number)}):
             seed_global_generators(integer_seed(self.seed, Purpose.CONSTRUCTION, *self.key, number))
             yield
 
 
 ALONE = Instances()
-
-
-@contextmanager
-def _variable(value: str) -> Iterator[None]:
-    before = os.environ.get(INDEX_VARIABLE)
-    os.environ[INDEX_VARIABLE] = value
-    try:
-        yield
-    finally:
-        if before is None:
-            os.environ.pop(INDEX_VARIABLE, None)
-        else:
-            os.environ[INDEX_VARIABLE] = before

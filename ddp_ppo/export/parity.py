@@ -162,7 +162,7 @@ def observations(model: Model) -> FloatArray:
 
 def _real_observations(model: Model) -> FloatArray:
     seed = _seed(model)
-    with closed_in_the_end(make_up_to(_ENVS, **model.env_arguments)) as env:
+    with closed_in_the_end(make_up_to(_ENVS, **model.env_arguments), model.env.env_id) as env:
         num_envs = env.num_envs
         player = Player(acting_policy(model, num_envs), num_envs, stream(seed, Purpose.EVALUATION))
         obs = env.reset([integer_seed(seed, Purpose.EVALUATION, index) for index in range(num_envs)])
@@ -194,7 +194,7 @@ class _Compared:
 def _episode(model: Model, compared: _Compared) -> tuple[float, float, int]:
     """One episode: its largest error, return and length."""
     episode_return = 0.0
-    with closed_in_the_end(make_batch_env(num_envs=1, **model.env_arguments)) as env:
+    with closed_in_the_end(make_batch_env(num_envs=1, **model.env_arguments), model.env.env_id) as env:
         obs = env.reset([integer_seed(_seed(model), Purpose.EVALUATION, 0)])
         for one in islice(drive(env, compared, obs), env.spec.max_episode_steps or ENDLESS_STEPS):
             episode_return += float(one.step.reward[0])

@@ -76,6 +76,21 @@ def _hear() -> None:
         signal.signal(number, signal.SIG_DFL)
 
 
+@contextmanager
+def inherited(variables: Mapping[str, str]) -> Iterator[None]:
+    """Has the processes that are started here inherit environment variables that this one does not keep."""
+    before = {name: os.environ.get(name) for name in variables}
+    os.environ.update(variables)
+    try:
+        yield
+    finally:
+        for name, value in before.items():
+            if value is None:
+                del os.environ[name]
+            else:
+                os.environ[name] = value
+
+
 def is_stopped(pid: int) -> bool:
     """Whether a signal or a debugger has stopped a process, as far as Linux can be asked."""
     try:

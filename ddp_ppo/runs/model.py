@@ -156,7 +156,8 @@ def make_envs(model: Model, num_envs: int) -> Iterator[BatchEnv]:
         CheckpointError: they are not what they were.
     """
     instances = Instances(seed=int(model.info.get("seed", 0)))
-    with closed_in_the_end(make_up_to(num_envs, instances=instances, **model.env_arguments)) as env:
+    made = make_up_to(num_envs, instances=instances, **model.env_arguments)
+    with closed_in_the_end(made, model.env.env_id) as env:
         if env.spec != replace(model.env, backend=env.spec.backend):
             raise CheckpointError(
                 f"{model.path}: its environment has changed: it was {model.env}, now it is {env.spec}"

@@ -11,13 +11,13 @@ import os
 import signal
 import time
 from collections import deque
-from collections.abc import Iterator, Mapping
 from multiprocessing import resource_tracker
 from multiprocessing.connection import Connection, wait
 from multiprocessing.process import BaseProcess
 from typing import Any
 
 from ddp_ppo.processes.guardian import VARIABLE, end_marked
+from ddp_ppo.processes.lifetime import inherited
 from ddp_ppo.protocols import PlainState
 from ddp_ppo.sampling.actor import ActorJob, actor_main
 
@@ -72,7 +72,7 @@ class ActorProcess:
         try:
             resource_tracker.ensure_running()
             signal.pthread_sigmask(signal.SIG_BLOCK, (signal.SIGINT, signal.SIGTERM))
-            with _environment(actor_variables(self._mark)):
+            with inherited(actor_variables(self._mark)):
                 self.process.start()
         finally:
             signal.pthread_sigmask(signal.SIG_SETMASK, unblocked)
@@ -168,18 +168,3 @@ def actor_variables(mark: str) -> dict[str, str]:
     hash_seed = os.environ.get(_HASH_SEED, "random")
     fixed = {_HASH_SEED: "0" if hash_seed == "random" else hash_seed}
     return {VARIABLE: mark, **fixed, **dict.fromkeys(_ONE_THREAD, "1")}
-
-
-@contextlib.contextmanager
-def _environment(variables: Mapping[str, str]) -> Iterator[None]:
-    """What a process that is started here inherits."""
-    before = {name: os.environ.get(name) for name in variables}
-    os.environ.update(variables)
-    try:
-        yield
-    finally:
-        for name, value in before.items():
-            if value is None:
-                del os.environ[name]
-            else:
-                os.environ[name] = value

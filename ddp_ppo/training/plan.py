@@ -11,6 +11,7 @@ from dataclasses import dataclass, replace
 from ddp_ppo.config.settings import Config, ConfigError
 from ddp_ppo.distributed.topology import TrainingTopology, resolve_training_topology
 from ddp_ppo.envs.build import describe_env
+from ddp_ppo.envs.parent_only import require_known_to_actors
 from ddp_ppo.learners.interface import LearnerJob, LearnerKind
 from ddp_ppo.learners.registry import learner_kind
 from ddp_ppo.learners.starting_point import StartingPoint
@@ -95,7 +96,7 @@ class Plan(LearnerJob):
 
 
 def prepare(config: Config, *, environ: Mapping[str, str]) -> Plan:
-    """Checks everything that can be checked without starting a process or writing a file.
+    """Checks everything that can be checked without starting an actor or writing a file.
 
     Raises:
         ConfigError, EnvError, CheckpointError: one line that says what is wrong, where, and what to do.
@@ -112,6 +113,7 @@ def prepare(config: Config, *, environ: Mapping[str, str]) -> Plan:
         raise ConfigError(f"output_dir or metrics_path: {error.strerror}: {error.filename}") from None
     of_env: list[str] = []
     env = describe_env(**config.env_arguments, actor_timeout_seconds=config.actor_timeout_seconds, say=of_env.append)
+    require_known_to_actors(config.env_arguments["env_id"], config.env_backend)
     kind = learner_kind(config.learner)
     kind.require(env, config, device=topology.device)
     network = kind.network(config, env)
