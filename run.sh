@@ -16,7 +16,7 @@ Usage: ./run.sh [CONFIG] [KEY=VALUE ...]        train (without CONFIG: configs/h
                                                 a name such as ant, or an environment id such as CartPole-v1
        ./run.sh test [MODULE ...]               run every check, or the static checks and only these test modules
        ./run.sh test long [CHECK ...]           run the fault injection checks (half an hour in total)
-       ./run.sh COMMAND [ARGUMENT ...]          check train plan bench evaluate play export report compare replay settings metrics disco-weights
+       ./run.sh COMMAND [ARGUMENT ...]          check step train plan bench evaluate play export report compare replay settings metrics disco-weights
 
 The first call sets the project up in $VENV; later calls start immediately.
 With several GPUs, training starts one learner per visible GPU. Paths are relative to the current folder.
@@ -149,7 +149,7 @@ test)
     fi
     run_checks "$@"
     ;;
-check | train | plan | bench | evaluate | play | export | report | compare | replay | settings | metrics | disco-weights)
+check | step | train | plan | bench | evaluate | play | export | report | compare | replay | settings | metrics | disco-weights)
     set_up
     exec "$VENV_PYTHON" -m ddp_ppo "$@"
     ;;

@@ -92,7 +92,7 @@ def _guarded(run: Callable[[], int], *, may_restart: bool = False) -> int:
             raise
         if status == EXIT_FAILURE or not _is_another_rank():  # every rank of a machine reports the same mistake
             with contextlib.suppress(OSError):  # the terminal is closed
-                print(f"ddp-ppo: {error}", file=sys.stderr, flush=True)
+                print("\n".join([f"ddp-ppo: {error}", *getattr(error, "__notes__", [])]), file=sys.stderr, flush=True)
         return status
 
 

@@ -15,7 +15,14 @@ class EnvError(ValueError):
 def describe_cause(error: BaseException) -> str:
     """One line for a foreign exception; an EnvError speaks for itself."""
     text = text_of(error)
+    if is_left_debugger(error):
+        return "a breakpoint: the debugger has no terminal here, or was left; step through it with ddp-ppo step"
     return text if isinstance(error, EnvError) else f"{type(error).__name__}: {text}".removesuffix(": ")
+
+
+def is_left_debugger(error: BaseException) -> bool:
+    """Whether it is what Python's debugger raises when it is left, or finds no terminal."""
+    return type(error).__name__ == "BdbQuit"
 
 
 def text_of(error: BaseException) -> str:

@@ -15,6 +15,7 @@ from ddp_ppo.check.trial import (
     Recording,
     Report,
     SkipStage,
+    StageError,
     Trial,
     call,
     difference,
@@ -23,12 +24,15 @@ from ddp_ppo.check.trial import (
     require_equal,
     reset,
 )
+from ddp_ppo.envs.build import closed_in_the_end, make_batch_env
 from ddp_ppo.maths.seeding import seed_global_generators
+from ddp_ppo.processes.apart import ApartError, run_apart
 from ddp_ppo.protocols import BatchEnv, BoolArray
 
 _STEPS = 100
 _SEEDS = [11, 12]
 _OTHER_SEEDS = [21, 22]
+_OTHER_HASH_SEED = "8191"  # nobody sets it
 _MANY_SEEDS = [11, 12, 13, 14]
 
 
@@ -50,6 +54,28 @@ def check_repeatability(trial: Trial, report: Report) -> None:
     )
     if not report.faults:
         require_equal(report, "new environments", (first, new), complaint)
+    if not report.faults:
+        _check_other_process(first, seeds, actions, report, trial)
+
+
+def _check_other_process(
+    first: Recording, seeds: list[int], actions: NDArray[Any], report: Report, trial: Trial
+) -> None:
+    """The same in a process with another hash seed, in which Python orders sets in another way."""
+    arguments = trial.plan.config.env_arguments | {"env_id": trial.env_id}
+    variables = {"PYTHONHASHSEED": _OTHER_HASH_SEED}
+    seconds = trial.plan.config.actor_timeout_seconds
+    try:
+        other = Recording(*run_apart(_recorded, arguments, seeds, actions, seconds=seconds, variables=variables))
+    except ApartError as error:
+        raise StageError(f"in another process: {error}") from error
+    complaint = "another process differs under the same seeds and actions: does the order of a set matter, or a hash?"
+    require_equal(report, "another process", (first, other), complaint)
+
+
+def _recorded(arguments: dict[str, Any], seeds: list[int], actions: NDArray[Any]) -> tuple[Any, ...]:
+    with closed_in_the_end(make_batch_env(num_envs=len(seeds), **arguments), str(arguments["env_id"])) as env:
+        return tuple(_run(env, seeds, actions))
 
 
 def _run(env: BatchEnv, seeds: list[int], actions: NDArray[Any]) -> Recording:

@@ -190,7 +190,8 @@ def run_training(options: argparse.Namespace) -> int:
     from ddp_ppo.runs.console import Console
     from ddp_ppo.training.trainer import train
 
-    result = train(config, environ=dict(os.environ))
+    with _pointing_to_step(options):
+        result = train(config, environ=dict(os.environ))
     if result.folder is None:
         return 128 + result.stop_signal if result.stop_signal else 0
     Console().say(_closing_words(result, config))
@@ -270,10 +271,39 @@ def run_check(options: argparse.Namespace) -> int:
 
     _require_writable_json(options)
     config = load_config(options.config, options.overrides)
-    result = check(config, environ=dict(os.environ), say=lambda text: print(text, flush=True))
+    with _pointing_to_step(options):
+        result = check(config, environ=dict(os.environ), say=lambda text: print(text, flush=True))
     print(closing_text(result, shlex.join([options.config, *options.overrides])))
     _write_json(options, check_document(result))
     return 0 if result.has_passed else EXIT_FAILURE
+
+
+def step_environment(options: argparse.Namespace) -> int:
+    """Steps one environment in this process."""
+    _use_one_thread()
+    from ddp_ppo.check.step import Steps, step_through
+    from ddp_ppo.config.load import load_config
+
+    config = load_config(options.config, options.overrides)
+    seed = config.seed if options.seed is None else options.seed
+    steps = Steps(actions=options.actions, policy=options.policy, num_steps=options.steps, seed=seed)
+    step_through(config, steps, partial(print, flush=True))
+    return 0
+
+
+@contextlib.contextmanager
+def _pointing_to_step(options: argparse.Namespace) -> Iterator[None]:
+    """Has an error of an environment end with the command that steps through it in the foreground."""
+    from ddp_ppo.errors import EnvError
+    from ddp_ppo.sampling.actor_pool import ActorError
+
+    try:
+        yield
+    except (ActorError, EnvError) as error:
+        if isinstance(error, EnvError) and (error.__cause__ is None or isinstance(error.__cause__, ImportError)):
+            raise  # not the environment's own
+        error.add_note(f"step through it: ddp-ppo step {shlex.join([options.config, *options.overrides])}")
+        raise
 
 
 def run_bench(options: argparse.Namespace) -> int:

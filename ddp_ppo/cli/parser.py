@@ -23,11 +23,12 @@ def command_parser() -> argparse.ArgumentParser:
     return parser
 
 
-def _configured(command: argparse.ArgumentParser) -> None:
+def _configured(command: argparse.ArgumentParser, *, has_json: bool = True) -> None:
     """What every command that takes a configuration has."""
     command.add_argument("config", help="YAML file, name of a shipped configuration, or environment id")
     command.add_argument("overrides", nargs="*", metavar="KEY=VALUE", help="settings that override the file")
-    _json(command, "result")
+    if has_json:
+        _json(command, "result")
 
 
 def _json(command: argparse.ArgumentParser, what: str) -> None:
@@ -50,6 +51,17 @@ def _plan(command: argparse.ArgumentParser) -> None:
 def _bench(command: argparse.ArgumentParser) -> None:
     _configured(command)
     command.add_argument("--seconds", type=float, default=60.0, help="duration of the measurement (default 60)")
+
+
+def _step(command: argparse.ArgumentParser) -> None:
+    _configured(command, has_json=False)
+    help_text = "random (default), zero, or a .csv or .npz file of actions as for play"
+    command.add_argument("--actions", default="random", metavar="random|zero|FILE", help=help_text)
+    help_text = "run folder, checkpoint or model file whose policy acts instead"
+    command.add_argument("--policy", type=_place, metavar="MODEL", help=help_text)
+    command.add_argument("--steps", type=_whole(1), default=100, metavar="N", help="number of steps (default: 100)")
+    help_text = "of the reset and of random actions (default: the configuration's)"
+    command.add_argument("--seed", type=_whole(0), help=help_text)
 
 
 def _evaluate(command: argparse.ArgumentParser) -> None:
@@ -156,6 +168,7 @@ _COMMANDS: tuple[tuple[Callable[[argparse.ArgumentParser], None], Callable[..., 
         "bench",
         "try numbers of actors and environments on this machine and print the fastest",
     ),
+    (_step, commands.step_environment, "step", "step one environment in the foreground, where breakpoints work"),
     (_evaluate, commands.run_evaluation, "evaluate", "run episodes on fixed seeds: returns, intervals, verdicts"),
     (_play, commands.run_episodes, "play", "run and record episodes: a window or a video, curves, the trajectory"),
     (_export, commands.run_export, "export", "write a policy as ONNX and for plain NumPy, and compare the results"),

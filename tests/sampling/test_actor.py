@@ -254,7 +254,9 @@ class RolloutTest(ActorTestCase):
 
     def test_another_environment_than_the_learner_s_is_refused(self):
         _, (job,) = self.jobs()
-        with self.assertRaisesRegex(ValueError, "actor 0 built .*obs_size=1,.*its learner .*obs_size=5"):
+        with self.assertRaisesRegex(
+            ValueError, "environment 0 of rank 0 differs from the first one built: obs_size is 1 and not 5"
+        ):
             Actor(dataclasses.replace(job, env=dataclasses.replace(job.env, obs_size=5)))
 
 

@@ -250,7 +250,7 @@ class Unbuildable(Count):
 class Unwell(Count):
     """`Count` that goes wrong in the learner, which builds and closes one to see what it is.
 
-    `how`: "exit", "close", "hang" (in close); "move" to another folder; "thread", which never ends.
+    `how`: "exit", "stuck"; "close", "hang" (in close); "move" to another folder; "thread", which never ends.
     """
 
     def __init__(self, how: str, length: float = 5) -> None:
@@ -258,6 +258,8 @@ class Unwell(Count):
         self.how = how
         if how == "exit":
             sys.exit("no licence-4712")
+        if how == "stuck":
+            threading.Event().wait()
         if how == "move":
             os.chdir("/")
         if how == "thread":
