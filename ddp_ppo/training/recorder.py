@@ -32,6 +32,7 @@ from ddp_ppo.runs.model import save_model
 from ddp_ppo.runs.tensorboard import TensorBoardLog
 from ddp_ppo.runs.versions import save_versions
 from ddp_ppo.training.plan import Plan
+from ddp_ppo.training.resumed_settings import settings_content
 from ddp_ppo.training.sampler import Frozen
 
 
@@ -200,7 +201,8 @@ class Recorder(FaultRecorder):
 
     def checkpoint(self, round_index: int, content: dict[str, Any]) -> None:
         plan = self._plan
-        content = {"network": asdict(plan.network), "env": asdict(plan.env), **_about(plan.config), **content}
+        of_run = {"network": asdict(plan.network), "env": asdict(plan.env), "settings": settings_content(plan.config)}
+        content = {**of_run, **_about(plan.config), **content}
         keep = plan.config.keep_checkpoints
         self._write("tensorboard", self._tensorboard.flush)
         self._write("checkpoint", lambda: save_checkpoint(self._folder.checkpoints, round_index, content, keep))
