@@ -19,6 +19,7 @@ from ddp_ppo.learners.starting_point import StartingPoint
 from ddp_ppo.policies.network import NetworkSpec
 from ddp_ppo.runs.agreement import agreed_learner
 from ddp_ppo.runs.checkpoint import find_checkpoint, network_of
+from ddp_ppo.runs.csv_log import log_notes
 from ddp_ppo.runs.files import CheckpointError
 from ddp_ppo.runs.folder import home_of, latest_runs
 from ddp_ppo.sampling.actor_pool import ActorPool
@@ -121,19 +122,27 @@ def find_resumed(config: Config, environ: Mapping[str, str]) -> Found:
         return Found(config, notes=(words,))
     path, content, skipped = find_checkpoint(*places)
     settings = continued(config, path, content)
-    notes = (*skipped, *settings.notes, *_place_notes(config, path))
+    notes = (*skipped, *settings.notes, *_place_notes(settings.config, path, content))
     words = f"resuming from {path} after round {content['round']}"
     return Found(settings.config, Resumed(path, content, settings.changed), (*notes, words))
 
 
-def _place_notes(config: Config, path: Path) -> list[str]:
-    """What the folder of a checkpoint means for where the run writes."""
-    home = home_of(path)
+def _place_notes(config: Config, path: Path, content: Mapping[str, Any]) -> list[str]:
+    """What the folder of a checkpoint means for where the run writes.
+
+    Raises:
+        ConfigError: the metrics file is another run's.
+    """
+    home, notes = home_of(path), list[str]()
     if home is None:
-        return [f"{path} lies in no run folder: the run goes on in a new one"]
-    if config.run_name is not None and not home.name.startswith(f"{config.name}-{config.run_name}"):
-        return [f"run_name: {config.run_name} has no effect: the run goes on in {home}"]
-    return []
+        notes.append(f"{path} lies in no run folder: the run goes on in a new one")
+    elif config.run_name is not None and not home.name.startswith(f"{config.name}-{config.run_name}"):
+        notes.append(f"run_name: {config.run_name} has no effect: the run goes on in {home}")
+    metrics = Path(config.metrics_path) if config.metrics_path else home and home / "metrics.csv"
+    if metrics:
+        first, is_own = content.get("metrics_first"), not config.metrics_path
+        notes += log_notes(metrics, first=first, last_round=content["round"], is_own=is_own)
+    return notes
 
 
 def _places(config: Config, environ: Mapping[str, str]) -> list[Path] | None:
