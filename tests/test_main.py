@@ -5,9 +5,13 @@ import io
 import json
 import os
 import unittest
+from pathlib import Path
 from unittest.mock import patch
 
 from ddp_ppo.__main__ import main
+from ddp_ppo.cli import commands
+from ddp_ppo.config.settings import Config
+from ddp_ppo.training.history import TrainingResult
 from tests.support.config_case import ConfigCase
 
 
@@ -71,6 +75,17 @@ class PathTest(ConfigCase):
             status, _, err = said("report", "~/no_run")
         self.assertEqual(status, 2)
         self.assertIn(f"ddp-ppo: {self.folder}/no_run: no such folder; ", err)
+
+
+class ClosingWordsTest(unittest.TestCase):
+    """The last lines of a training."""
+
+    def test_what_could_not_be_written_is_named_at_the_end(self):  # H-e
+        folder = Path("output/ant-a")
+        result = TrainingResult(folder=folder, rounds=9, env_steps=64, unwritten=(folder / "checkpoints",))
+        lines = commands._closing_words(result, Config(name="ant")).splitlines()
+        self.assertEqual(lines[0], "done: 9 rounds, 64 environment steps")
+        self.assertIn("output/ant-a/checkpoints: the last rounds are missing, as it could not be written", lines[1])
 
 
 if __name__ == "__main__":

@@ -204,6 +204,9 @@ def _closing_words(result: Any, config: Any) -> str:
     output = result.folder.parent
     ending = "stopped by a signal" if result.stop_signal else "done"
     lines = [f"{ending}: {result.rounds} rounds, {result.env_steps:,} environment steps"]
+    lines += [
+        f"  incomplete   {path}: the last rounds are missing, as it could not be written" for path in result.unwritten
+    ]
     models = [output / f"model_{config.name}{which}.pt" for which in ("", "_best")]
     if result.eval_return == result.eval_return:
         best = f"{result.best_return:.1f}" if result.best_return == result.best_return else "not written"

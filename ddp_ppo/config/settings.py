@@ -156,8 +156,14 @@ class Config:
             reading = Reading(GENERAL, sections, wrong)
             for key, value in _flattened(given, reading.section_names).items():
                 origin = origins.get(canonical(key))
-                place = origin if isinstance(origin, Origin) and origin.value == value else "code"
-                reading.take(key, lambda _, value=value: value, given=repr(value), place=place)
+                place = origin if isinstance(origin, Origin) and origin.value == value else Origin("code")
+                reading.take(
+                    key,
+                    lambda _, value=value: value,
+                    given=repr(value),
+                    place=place,
+                    is_inherited=place.is_inherited,
+                )
             vars(self).update(vars(settled(reading, type(self), name)))
 
         def __getattr__(self, name: str) -> Any:
@@ -177,6 +183,11 @@ class Config:
     def section(self) -> Any:
         """The settings of the learner that trains: `ppo`, `disco`, or those of one from outside the package."""
         return self.sections[self.learner] if self.learner in OWN else next(iter(self.external.values()))
+
+    def is_named(self, name: str) -> bool:
+        """Whether a person has given this setting: as a word, in code or in their file, not in one that it inherits."""
+        origin = self.origins[name]
+        return origin != "default" and not getattr(origin, "is_inherited", False)
 
     def values(self) -> dict[str, Any]:
         """The value of every setting by its name, such as gamma or ppo.clip_range."""

@@ -51,19 +51,24 @@ def warm_start(config: Config, network: NetworkSpec) -> StartingPoint:
     for name, array in to_named(model.network, model.parameters).items():
         if name.removesuffix(".weight").removesuffix(".bias") in fits:
             named[name] = array
-    parameters = from_named(network, named)
+    parameters, notes = from_named(network, named), list[str]()
+    if config.is_named("init_log_std") and network.distribution.num_log_std:
+        parameters[network.log_std_slice] = config.init_log_std
+        notes = [f"init_from: log_std begins at init_log_std: {config.init_log_std:g}, not at the model's"]
     hold_log_std(network, parameters)
     afresh = [
         f"{name} ({here.get(name, 'nothing')} here, {there.get(name, 'nothing')} in the model)"
         for name in {**here, **there}
         if name not in fits
     ]
-    notes = (f"init_from: {model.path} does not fit in full; afresh: {', '.join(afresh)}",) if afresh else ()
+    notes += [f"init_from: {model.path} does not fit in full; afresh: {', '.join(afresh)}"] if afresh else []
     if config.init_statistics == "restart":
-        return start._replace(parameters=parameters, notes=notes)
+        return start._replace(parameters=parameters, notes=tuple(notes))
+    if model.obs_rms_state is None and config.normalize_obs:
+        notes.append(f"init_from: {model.path} acts on raw observations; normalize_obs: false keeps them as they were")
     obs = model.obs_rms_state if _STATISTICS in fits else None
     returns = model.return_rms_state
-    return StartingPoint(parameters, obs or start.obs_rms_state, returns or start.return_rms_state, notes)
+    return StartingPoint(parameters, obs or start.obs_rms_state, returns or start.return_rms_state, tuple(notes))
 
 
 def _shapes(network: NetworkSpec) -> dict[str, str]:

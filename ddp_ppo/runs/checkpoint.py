@@ -24,16 +24,12 @@ _ACTOR_PARTS = {"env", "episode_return", "episode_length", "discounted_return"}
 
 
 def save_checkpoint(folder: Path, round_index: int, state: dict[str, Any], keep: int) -> Path:
-    """Writes the checkpoint after `round_index` rounds and removes all but the last `keep`.
-
-    Later ones go too: the run went on from an older one and has left them behind.
-    """
+    """Writes the checkpoint after `round_index` rounds and removes all but the last `keep` up to it."""
     folder.mkdir(parents=True, exist_ok=True)
     path = folder / f"checkpoint_{round_index:07d}.pt"
     save_plain(path, {"format": FORMAT, "round": round_index, **state})
-    found = _checkpoints(folder)
-    kept = [one for one in found if int(one.stem.split("_")[1]) <= round_index][:keep]
-    for other in [*(one for one in found if one not in kept), *folder.glob(".checkpoint_*.tmp")]:
+    later = checkpoints_after(folder, round_index)
+    for other in [*_checkpoints(folder)[len(later) + keep :], *folder.glob(".checkpoint_*.tmp")]:
         other.unlink(missing_ok=True)
     return path
 
@@ -60,6 +56,11 @@ def find_checkpoint(*places: Path) -> tuple[Path, dict[str, Any], list[str]]:
             except CheckpointError as error:
                 skipped.append(f"skipped {error}")
     raise CheckpointError("; ".join([f"{', '.join(map(str, places))}: no checkpoint to resume from", *skipped]))
+
+
+def checkpoints_after(folder: Path, round_index: int) -> list[Path]:
+    """Those in a folder of checkpoints that are of a later round, newest first."""
+    return [path for path in _checkpoints(folder) if int(path.stem.split("_")[1]) > round_index]
 
 
 def is_checkpoint(path: Path) -> bool:

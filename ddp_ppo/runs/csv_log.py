@@ -19,6 +19,8 @@ from ddp_ppo.config.settings import ConfigError
 from ddp_ppo.runs.files import write_atomically
 from ddp_ppo.runs.folder import take_lock
 
+_MARK = ("round", "time/elapsed_seconds")  # no two runs have the same time
+
 
 class CsvLog:
     """Writes each row to the disk at once; a resumed run goes on after the last row that it keeps.
@@ -28,6 +30,7 @@ class CsvLog:
 
     Attributes:
         reported: names of the metrics that have a value in the rows that a resumed run keeps.
+        first: round and time of the first row as text, by which a run knows its file again; None before there is one.
     """
 
     def __init__(self, path: Path, *, after_round: int) -> None:
@@ -39,6 +42,7 @@ class CsvLog:
         path.parent.mkdir(parents=True, exist_ok=True)
         self._path = path
         self._columns, rows = _rows_until(path, after_round) if after_round and path.exists() else ([], [])
+        self.first = _mark(self._columns, rows)
         self.reported = {name for name, *cells in zip(self._columns, *rows, strict=True) if any(cells)}
         self._waiting: list[Mapping[str, float]] = []  # rows that have not become text yet
         self._pending = b""  # text that a full disk has not taken yet
@@ -52,6 +56,8 @@ class CsvLog:
             OSError: it cannot be written, or the file was removed.
         """
         self._waiting.append(dict(row))
+        if self.first is None:
+            self.first = [_cell(row.get(name, math.nan)) for name in _MARK]
         if not os.fstat(self._file.fileno()).st_nlink:
             raise FileNotFoundError(errno.ENOENT, "the file was removed", str(self._path))
         while self._waiting:
@@ -91,16 +97,57 @@ class CsvLog:
             self._opened = stack.pop_all()
 
 
-def _rows_until(path: Path, last_round: int) -> tuple[list[str], list[list[str]]]:
-    """The header and the complete rows up to a round; the last row of a run that was killed may be cut off."""
+def log_notes(path: Path, *, first: Sequence[str] | None, last_round: int, is_own: bool) -> list[str]:
+    """What a person should know of the file that a run goes on with after this round, before anything is written.
+
+    Args:
+        first: `CsvLog.first` of the run; None where nobody knows it.
+        is_own: whether it lies in the run's own folder, where no other run writes.
+
+    Raises:
+        ConfigError: it holds the rows of another run, or is not a CSV file.
+    """
+    if not path.exists():
+        return [f"{path} is missing: its rows start with round {last_round + 1}"] if last_round else []
+    columns, rows = _complete_rows(path)
+    found = _mark(columns, rows)
+    if not is_own and None not in (first, found) and found != list(first or ()):
+        raise ConfigError(f"metrics_path: {path} holds the metrics of another run; name another file or move it away")
+    there = {int(row[columns.index("round")]) for row in rows}
+    begin = int(first[0]) if first and first[0] else 1
+    lost = [number for number in range(begin, last_round + 1) if number not in there]
+    if not lost:
+        return []
+    words = f"round {lost[0]}" if len(lost) == 1 else f"{len(lost)} rounds from {lost[0]} to {lost[-1]}"
+    return [f"{path} lacks {words}: it was cut or could not be written; TensorBoard may still show them"]
+
+
+def _complete_rows(path: Path) -> tuple[list[str], list[list[str]]]:
+    """The header and the complete rows of a file.
+
+    A row that was cut in writing is left out: it lacks cells, or the end of its line and so, perhaps, digits.
+    """
     try:
-        with open(path, newline="", encoding="utf-8") as file:
-            header, *rows = list(csv.reader(file)) or [[]]
+        text = path.read_bytes().decode()
+        header, *rows = list(csv.reader(io.StringIO(text[: text.rfind("\n") + 1], newline=""))) or [[]]
     except (UnicodeDecodeError, csv.Error) as error:
         raise ConfigError(f"{path}: no metrics file to go on with ({error}); move it away") from None
-    rounds = [row[header.index("round")] if "round" in header and len(row) == len(header) else "" for row in rows]
-    kept = [row for row, number in zip(rows, rounds, strict=True) if number.isdigit() and int(number) <= last_round]
+    if "round" not in header:
+        return [], []
+    place = header.index("round")
+    return header, [row for row in rows if len(row) == len(header) and row[place].isdigit()]
+
+
+def _rows_until(path: Path, last_round: int) -> tuple[list[str], list[list[str]]]:
+    """The header and the complete rows up to a round."""
+    header, rows = _complete_rows(path)
+    kept = [row for row in rows if int(row[header.index("round")]) <= last_round]
     return (header, kept) if kept else ([], [])
+
+
+def _mark(columns: Sequence[str], rows: Sequence[Sequence[str]]) -> list[str] | None:
+    """Round and time of the first row."""
+    return [row[columns.index(name)] if name in columns else "" for row in rows[:1] for name in _MARK] or None
 
 
 def _text(rows: Iterable[Sequence[str]]) -> bytes:

@@ -16,7 +16,7 @@ class EventLog:
 
     def __init__(self, path: Path, rank: int) -> None:
         self._file = open(path, "ab", buffering=0)  # noqa: SIM115 - lives as long as the run
-        self._rank = rank
+        self.path, self._rank = path, rank
 
     def write(self, kind: str, round_index: int, **details: Any) -> None:
         """Adds one event with the time, the rank and the number of rounds done."""

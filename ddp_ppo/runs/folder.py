@@ -9,8 +9,11 @@ from __future__ import annotations
 import fcntl
 import glob
 import os
+import shutil
 import time
+from collections.abc import Sequence
 from contextlib import ExitStack, suppress
+from itertools import count
 from pathlib import Path
 
 from ddp_ppo.config.settings import Config, ConfigError
@@ -71,6 +74,23 @@ class RunFolder:
                 raise ConfigError(f"output_dir: cannot create {path}: {error.strerror}") from None
             return cls(path, config)
         raise ConfigError(f"output_dir: {output / name} exists 999 times already; choose another run_name")
+
+    def set_aside(self, left: Sequence[Path]) -> Path:
+        """Moves checkpoints that a run leaves behind to a folder, with copies of its files of that time; returns it.
+
+        Args:
+            left: newest first; at least one.
+        """
+        name = f"until_round_{int(left[0].stem.rpartition('_')[2])}"
+        names = (name if number == 1 else f"{name}-{number}" for number in count(1))
+        aside = next(place for one in names if not (place := self.path / one).exists())
+        (aside / "checkpoints").mkdir(parents=True)
+        for file in (self.model, self.best_model, self.metrics, self.path / "config.yaml"):
+            if file.exists():
+                shutil.copy2(file, aside / (file.name if file != self.metrics else "metrics.csv"))
+        for checkpoint in left:
+            checkpoint.rename(aside / "checkpoints" / checkpoint.name)
+        return aside
 
     def __enter__(self) -> RunFolder:
         return self

@@ -12,7 +12,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from ddp_ppo.processes.stop_request import CutShort, StopRequest
-from ddp_ppo.sampling.episodes import Episode, evaluation_seeds
+from ddp_ppo.sampling.episodes import ENDLESS_STEPS, Episode, evaluation_seeds
 from ddp_ppo.training.diagnosis import Diagnosis
 from ddp_ppo.training.plan import Plan
 from ddp_ppo.training.recorder import FaultRecorder
@@ -50,11 +50,15 @@ class Evaluator:
         self._seeds = evaluation_seeds(plan.config.seed, plan.config.eval_episodes)
         self._unwritten_best: tuple[Frozen, dict[str, Any]] | None = None
         self._written = -1  # the round of the current model
+        self._has_told_of_cut = False
         self.eval_return = self.best_return = math.nan
 
     def resume(self, done: RunState) -> None:
-        """Goes on after these rounds; the model of the last one has been written if an evaluation was due."""
-        self.eval_return, self.best_return = done.eval_return, done.best_return
+        """Goes on after these rounds; the model of the last one has been written if an evaluation was due.
+
+        The best model on the disk counts as the best one, whatever round the run goes on from.
+        """
+        self.eval_return, self.best_return = done.eval_return, self._recorder.best_return(done.best_return)
         self._written = done.round if self._is_due(done.round) else -1
 
     def after_round(self, moment: Moment, statistics: Statistics) -> dict[str, float]:
@@ -97,6 +101,7 @@ class Evaluator:
         if fault is not None:
             what = f"the evaluation of round {moment.round} does not count: {fault}"
             self._recorder.event("non_finite", moment.round, what)
+        self._tell_of_cut(episodes, moment)
         returns = np.array([math.nan if fault else episode.episode_return for episode in episodes])
         self.eval_return = float(returns.mean())
         about = {**self._about(now, moment), "eval_return": self.eval_return}
@@ -109,6 +114,14 @@ class Evaluator:
             "eval/return_std": float(returns.std()),
             "eval/length_mean": float(np.mean([episode.length for episode in episodes])),
         }
+
+    def _tell_of_cut(self, episodes: Sequence[Episode], moment: Moment) -> None:
+        """Says once that episodes have no end: their returns are those of so many steps."""
+        num_cut = sum(episode.end == "cut" for episode in episodes)
+        if num_cut and not self._has_told_of_cut:
+            self._has_told_of_cut = True
+            what = f"{num_cut} of {len(episodes)} evaluation episodes had no end: cut after {ENDLESS_STEPS:,} steps"
+            self._recorder.event("evaluation_cut", moment.round, f"{what}; max_episode_steps sets another limit")
 
     def _about(self, now: Frozen, moment: Moment) -> dict[str, Any]:
         """Where a model of this moment comes from."""

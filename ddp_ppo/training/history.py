@@ -23,6 +23,7 @@ class TrainingResult:
         rounds, env_steps: done in all, earlier sessions of a resumed run included.
         eval_return, best_return: last and best mean evaluation return; NaN without one.
         stop_signal: the signal that ended the run early, None if it ran to its end.
+        unwritten: files and folders that lack what was to be written last, as where a disk is full.
         metrics: name -> one value for each round that this call has trained; NaN where a round had none.
     """
 
@@ -32,6 +33,7 @@ class TrainingResult:
     eval_return: float = math.nan
     best_return: float = math.nan
     stop_signal: int | None = None
+    unwritten: tuple[Path, ...] = ()
     metrics: Mapping[str, NDArray[np.float64]] = field(default_factory=dict, repr=False)
 
 

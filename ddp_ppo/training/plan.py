@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 
-from ddp_ppo.config.settings import Config, ConfigError
+from ddp_ppo.config.settings import GENERAL, Config, ConfigError
 from ddp_ppo.distributed.topology import TrainingTopology, resolve_training_topology
 from ddp_ppo.envs.build import describe_env
 from ddp_ppo.envs.parent_only import require_known_to_actors
@@ -16,12 +16,14 @@ from ddp_ppo.learners.interface import LearnerJob, LearnerKind
 from ddp_ppo.learners.registry import learner_kind
 from ddp_ppo.learners.starting_point import StartingPoint
 from ddp_ppo.machine import has_mps, num_cuda_devices, this_machine
+from ddp_ppo.policies.network import NetworkSpec
+from ddp_ppo.protocols import EnvSpec
 from ddp_ppo.runs.folder import require_writable
 from ddp_ppo.sampling.episodes import num_instances
 from ddp_ppo.sampling.rollout import Field, rollout_shapes, slot_name
 from ddp_ppo.sampling.shared_memory import block_bytes
 from ddp_ppo.training.advice import action_advice, image_advice, machine_advice
-from ddp_ppo.training.resume import Resumed, find_resumed
+from ddp_ppo.training.resume import Resumed, find_resumed, require_fit
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -101,6 +103,7 @@ def prepare(config: Config, *, environ: Mapping[str, str]) -> Plan:
     Raises:
         ConfigError, EnvError, CheckpointError: one line that says what is wrong, where, and what to do.
     """
+    config, resumed, notes = find_resumed(config, environ)
     topology = resolve_training_topology(
         config,
         environ=environ,
@@ -117,8 +120,10 @@ def prepare(config: Config, *, environ: Mapping[str, str]) -> Plan:
     kind = learner_kind(config.learner)
     kind.require(env, config, device=topology.device)
     network = kind.network(config, env)
+    _require_effect(config, env, network)
     pretrained = kind.pretrained(config, environ)
-    resumed, notes = find_resumed(config, network, environ)
+    if resumed is not None:
+        require_fit(resumed, config, network)
     advice = [*kind.notes(config, topology.device), *machine_advice(topology), *image_advice(config, env)]
     if config.init_from is None and resumed is None:
         advice += action_advice(config, env)
@@ -136,6 +141,17 @@ def prepare(config: Config, *, environ: Mapping[str, str]) -> Plan:
     _require_memory(plan)
     _require_instances(plan)
     return plan if config.init_from is None else replace(plan, notes=(*plan.notes, *plan.starting_point().notes))
+
+
+def _require_effect(config: Config, env: EnvSpec, network: NetworkSpec) -> None:
+    """Raises ConfigError where a person set what does nothing with this environment."""
+    default = GENERAL["init_log_std"].default
+    if network.distribution.num_log_std or not config.is_named("init_log_std") or config.init_log_std == default:
+        return
+    raise ConfigError(
+        f"{config.origins['init_log_std']}: init_log_std has no effect, as {env.env_id} has {env.action.describe()} "
+        "actions, which have no standard deviation; remove it"
+    )
 
 
 def _done(resumed: Resumed | None) -> dict[str, int]:

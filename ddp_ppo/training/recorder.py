@@ -6,11 +6,13 @@ A file that cannot be written in mid-run (disk full, read-only) costs a warning 
 
 from __future__ import annotations
 
+import filecmp
 import math
 from collections.abc import Callable, Mapping
-from contextlib import ExitStack
+from contextlib import ExitStack, suppress
 from dataclasses import asdict
 from functools import partial
+from itertools import count
 from pathlib import Path
 from shlex import quote
 from typing import Any
@@ -20,18 +22,19 @@ from ddp_ppo.config.writing import save_effective
 from ddp_ppo.protocols import Arrays, PlainState
 from ddp_ppo.report.report import report_or_warn
 from ddp_ppo.runs.anomalies import Anomaly, Watch
-from ddp_ppo.runs.checkpoint import save_checkpoint
+from ddp_ppo.runs.checkpoint import checkpoints_after, save_checkpoint
 from ddp_ppo.runs.console import Console, progress_line
 from ddp_ppo.runs.csv_log import CsvLog
 from ddp_ppo.runs.events import EventLog
 from ddp_ppo.runs.evidence import save_evidence
-from ddp_ppo.runs.files import copy_atomically
+from ddp_ppo.runs.files import CheckpointError, copy_atomically
 from ddp_ppo.runs.folder import RunFolder, home_of
 from ddp_ppo.runs.metric_table import EPISODES, METRICS, SCORE, TABLE_FILE, TRAINING_RETURN, save_table
-from ddp_ppo.runs.model import save_model
+from ddp_ppo.runs.model import load_model, save_model
 from ddp_ppo.runs.tensorboard import TensorBoardLog
 from ddp_ppo.runs.versions import save_versions
 from ddp_ppo.training.plan import Plan
+from ddp_ppo.training.resumed_settings import settings_content
 from ddp_ppo.training.sampler import Frozen
 
 
@@ -44,7 +47,7 @@ class FaultRecorder:
         self.console = console
         self._plan = plan
         self._stack = ExitStack()
-        self._warned: set[str] = set()
+        self.unwritten: dict[Path, str] = {}  # what could not be written the last time, and why
         self._home: Path | None = None
         self._events: EventLog | None = None
 
@@ -78,7 +81,7 @@ class FaultRecorder:
         if is_shown:
             self.console.say(f"note: {what}")
         if self._events is not None:
-            self._write("events.jsonl", partial(self._events.write, kind, round_index, what=what))
+            self._write(self._events.path, partial(self._events.write, kind, round_index, what=what))
 
     def evidence(self, state: PlainState, slices: Arrays, where: dict[str, Any], round_index: int) -> None:
         """What a value that is not finite can be replayed from."""
@@ -86,7 +89,7 @@ class FaultRecorder:
             return
         path = self._home / f"evidence_{round_index + 1:07d}_rank_{self._plan.topology.rank}.pt"
         save = partial(save_evidence, path, env=self._plan.env, env_arguments=self._plan.config.env_arguments)
-        self._write(path.name, partial(save, state=state, slices=slices, where=where))
+        self._write(path, partial(save, state=state, slices=slices, where=where))
         command = f"ddp-ppo replay {quote(str(path))}"
         self.console.say(f"note: the last states and actions are in {path}; see them again with: {command}")
 
@@ -99,6 +102,10 @@ class FaultRecorder:
     def anomaly(self, anomaly: Anomaly, round_index: int, env_steps: int) -> None:
         """Something that a person should look at, in every place where they may be looking."""
 
+    def best_return(self, saved: float) -> float:
+        """The return of the best model on the disk, where a checkpoint says `saved`."""
+        return saved
+
     def model(self, now: Frozen, about: dict[str, Any], *, is_best: bool) -> bool:
         """The policy as it is now, or was at its best; whether it could be written."""
         return False
@@ -106,17 +113,17 @@ class FaultRecorder:
     def checkpoint(self, round_index: int, content: dict[str, Any]) -> None:
         """Everything to go on from."""
 
-    def _write(self, what: str, write: Callable[[], object]) -> bool:
+    def _write(self, path: Path, write: Callable[[], object]) -> bool:
         """Writes, or warns once and lets the run go on; what was written before stays as it is."""
         try:
             write()
-            self._warned.discard(what)
+            self.unwritten.pop(path, None)
             return True
         except OSError as error:
-            if what not in self._warned:
-                self._warned.add(what)
+            if path not in self.unwritten:
+                self.unwritten[path] = reason = error.strerror or str(error)
                 rest = "" if isinstance(error, FileNotFoundError) else ", what was written before is intact"
-                self.console.say(f"warning: cannot write {what}: {error}; the run goes on{rest}")
+                self.console.say(f"warning: cannot write {path}: {reason}; the run goes on{rest}")
             return False
 
 
@@ -139,6 +146,7 @@ class Recorder(FaultRecorder):
     def open_logs(self, round_index: int, env_steps: int) -> None:
         effective = self._folder.path / "config.yaml"
         try:
+            self._keep_later(round_index)
             if effective.exists():
                 effective.rename(self._folder.path / f"config_until_round_{round_index}.yaml")
             save_effective(self._plan.config, effective)
@@ -154,7 +162,7 @@ class Recorder(FaultRecorder):
                 settings=self._plan.config.values(),
                 reported=self._csv.reported,
             )
-            self._stack.callback(lambda: self._write("tensorboard", self._tensorboard.close))
+            self._stack.callback(lambda: self._write(self._folder.tensorboard, self._tensorboard.close))
         except OSError as error:
             raise ConfigError(
                 f"the run's files cannot be opened: {error.strerror}: {error.filename or self.path}"
@@ -165,8 +173,8 @@ class Recorder(FaultRecorder):
 
     def row(self, row: Mapping[str, float], *, seconds_left: float, is_last: bool) -> None:
         round_index, env_steps = int(row["round"]), int(row["env_steps"])
-        self._write("metrics", lambda: self._csv.write(row))
-        self._write("tensorboard", lambda: self._tensorboard.write(row, env_steps))
+        self._write(self._folder.metrics, lambda: self._csv.write(row))
+        self._write(self._folder.tensorboard, lambda: self._tensorboard.write(row, env_steps))
         for anomaly in self._watch.update(row):
             self.anomaly(anomaly, round_index, env_steps)
         if row[EPISODES]:
@@ -184,9 +192,9 @@ class Recorder(FaultRecorder):
 
     def anomaly(self, anomaly: Anomaly, round_index: int, env_steps: int) -> None:
         assert self._events is not None
-        self._write("events.jsonl", partial(self._events.write, "anomaly", round_index, **anomaly._asdict()))
+        self._write(self._events.path, partial(self._events.write, "anomaly", round_index, **anomaly._asdict()))
         text = (f"anomaly/{anomaly.rule}", f"{anomaly.seen}: {anomaly.advice}", env_steps)
-        self._write("tensorboard", partial(self._tensorboard.write_text, *text))
+        self._write(self._folder.tensorboard, partial(self._tensorboard.write_text, *text))
         self.say(f"look: round {round_index}: {anomaly.rule}: {anomaly.seen} (check {anomaly.advice})")
 
     def model(self, now: Frozen, about: dict[str, Any], *, is_best: bool) -> bool:
@@ -196,14 +204,52 @@ class Recorder(FaultRecorder):
         best, newest = (folder.best_model, folder.latest_best_model), (folder.model, folder.latest_model)
         path, latest = best if is_best else newest
         save = partial(save_model, path, plan.network, plan.env, now.parameters, state, about)
-        return self._write(path.name, save) and self._write(latest.name, partial(copy_atomically, path, latest))
+        if not self._write(path, save):
+            return False
+        if is_best:
+            self._write(latest, partial(self._keep_better, latest, float(about["eval_return"])))
+        return self._write(latest, partial(copy_atomically, path, latest))
+
+    def best_return(self, saved: float) -> float:
+        path, found = self._folder.best_model, math.nan
+        with suppress(CheckpointError):
+            found = float(load_model(path).info.get("eval_return", math.nan))
+        if found > saved or (math.isnan(saved) and not math.isnan(found)):
+            self.say(f"note: {path} ({found:.1f}) is better than any of the checkpoint's: it stays until one is better")
+        elif math.isnan(found) and not math.isnan(saved):
+            self.say(f"note: {path} is not there: the next evaluation gives the best model")
+        return found
+
+    def _keep_later(self, round_index: int) -> None:
+        """Keeps what a run leaves behind that goes on from an older checkpoint."""
+        if left := checkpoints_after(self._folder.checkpoints, round_index):
+            aside = self._folder.set_aside(left)
+            self.say(
+                f"note: checkpoints of later rounds are kept in {aside}, with copies of the models and metrics of that "
+                f"time; resume={quote(str(aside))} would go on from there"
+            )
+
+    def _keep_better(self, latest: Path, eval_return: float) -> None:
+        """Gives another run's model a name of its own before a worse one replaces the last copy of it."""
+        try:
+            found = float(load_model(latest).info.get("eval_return", math.nan))
+        except CheckpointError:
+            return
+        copies = (one for one in latest.parent.glob("*/model_best.pt") if one != self._folder.best_model)
+        if found > eval_return and not any(filecmp.cmp(latest, one, shallow=False) for one in copies):
+            names = (latest.with_name(f"{latest.stem}_{number}.pt") for number in count(1))
+            kept = next(path for path in names if not path.exists())
+            latest.rename(kept)
+            self.say(f"note: {latest} of another run was better ({found:.1f}): it is kept as {kept}")
 
     def checkpoint(self, round_index: int, content: dict[str, Any]) -> None:
         plan = self._plan
-        content = {"network": asdict(plan.network), "env": asdict(plan.env), **_about(plan.config), **content}
+        of_run = {"network": asdict(plan.network), "env": asdict(plan.env), "settings": settings_content(plan.config)}
+        content = {**of_run, **_about(plan.config), "metrics_first": self._csv.first, **content}
         keep = plan.config.keep_checkpoints
-        self._write("tensorboard", self._tensorboard.flush)
-        self._write("checkpoint", lambda: save_checkpoint(self._folder.checkpoints, round_index, content, keep))
+        folder = self._folder.checkpoints
+        self._write(self._folder.tensorboard, self._tensorboard.flush)
+        self._write(folder, lambda: save_checkpoint(folder, round_index, content, keep))
 
 
 def _about(config: Config) -> dict[str, Any]:

@@ -10,8 +10,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from ddp_ppo.config.load import load_config
-from ddp_ppo.config.settings import Config, ConfigError
+from ddp_ppo.config.settings import Config
 from ddp_ppo.distributed.group import folder_of_launch
 from ddp_ppo.distributed.topology import TrainingTopology
 from ddp_ppo.learners.interface import Learner, LearnerJob
@@ -20,19 +19,20 @@ from ddp_ppo.learners.starting_point import StartingPoint
 from ddp_ppo.policies.network import NetworkSpec
 from ddp_ppo.runs.agreement import agreed_learner
 from ddp_ppo.runs.checkpoint import find_checkpoint, network_of
+from ddp_ppo.runs.csv_log import log_notes
 from ddp_ppo.runs.files import CheckpointError
 from ddp_ppo.runs.folder import home_of, latest_runs
 from ddp_ppo.sampling.actor_pool import ActorPool
+from ddp_ppo.training.resumed_settings import EPISODES, RATE, SHAPE, continued
 from ddp_ppo.training.sync import Statistics
-
-_NOT_COMPARED = ("resume", "run_name", "output_dir", "init_from", "init_statistics")
 
 
 class Resumed(NamedTuple):
-    """The checkpoint that a run goes on from."""
+    """The checkpoint that a run goes on from, and the settings that have another value than when it was written."""
 
     path: Path
     content: dict[str, Any]
+    changed: frozenset[str] = frozenset()
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -100,25 +100,49 @@ class RunState:
         }
 
 
-def find_resumed(
-    config: Config, network: NetworkSpec, environ: Mapping[str, str]
-) -> tuple[Resumed | None, tuple[str, ...]]:
-    """The checkpoint that a run goes on from, None for a fresh start, and what a person should know of it.
+class Found(NamedTuple):
+    """Where a run begins: its configuration, the checkpoint (None for a new run), and what a person should know."""
+
+    config: Config
+    resumed: Resumed | None = None
+    notes: tuple[str, ...] = ()
+
+
+def find_resumed(config: Config, environ: Mapping[str, str]) -> Found:
+    """The checkpoint that a run goes on from, and the settings that it goes on with.
 
     Raises:
-        CheckpointError: there is none where one is asked for, or it does not fit the configuration.
+        CheckpointError: there is none where one is asked for, or a setting is changed that a run cannot change.
     """
     places = _places(config, environ)
     if places is None:
-        return None, ()
+        return Found(config)
     if not places:
-        return None, (f"resume=auto: no checkpoint of {config.name} in {config.output_dir}, a new run starts",)
+        words = f"resume=auto: no checkpoint of {config.name} in {config.output_dir}, a new run starts"
+        return Found(config, notes=(words,))
     path, content, skipped = find_checkpoint(*places)
-    _require_fit(path, content, config, network)
-    changed = _changed_settings(config, path.parent.parent / "config.yaml")
-    copied = [] if home_of(path) else [f"{path} lies in no run folder: the run goes on in a new one"]
+    settings = continued(config, path, content)
+    notes = (*skipped, *settings.notes, *_place_notes(settings.config, path, content))
     words = f"resuming from {path} after round {content['round']}"
-    return Resumed(path, content), (*skipped, *changed, *copied, words)
+    return Found(settings.config, Resumed(path, content, settings.changed), (*notes, words))
+
+
+def _place_notes(config: Config, path: Path, content: Mapping[str, Any]) -> list[str]:
+    """What the folder of a checkpoint means for where the run writes.
+
+    Raises:
+        ConfigError: the metrics file is another run's.
+    """
+    home, notes = home_of(path), list[str]()
+    if home is None:
+        notes.append(f"{path} lies in no run folder: the run goes on in a new one")
+    elif config.run_name is not None and not home.name.startswith(f"{config.name}-{config.run_name}"):
+        notes.append(f"run_name: {config.run_name} has no effect: the run goes on in {home}")
+    metrics = Path(config.metrics_path) if config.metrics_path else home and home / "metrics.csv"
+    if metrics:
+        first, is_own = content.get("metrics_first"), not config.metrics_path
+        notes += log_notes(metrics, first=first, last_round=content["round"], is_own=is_own)
+    return notes
 
 
 def _places(config: Config, environ: Mapping[str, str]) -> list[Path] | None:
@@ -144,35 +168,25 @@ def _existing(place: Path) -> Path:
     return place
 
 
-def _require_fit(path: Path, content: Mapping[str, Any], config: Config, network: NetworkSpec) -> None:
+def require_fit(resumed: Resumed, config: Config, network: NetworkSpec) -> None:
     """Raises CheckpointError where a checkpoint is of another learner, network or task."""
+    path, content = resumed.path, resumed.content
     kind, learner, saved = learner_kind(config.learner), content.get("learner", "ppo"), network_of(dict(content))
     if learner != config.learner:
         raise CheckpointError(f"resume: {path} is of learner: {learner}, this configuration of {config.learner}")
-    if saved != network:
-        raise CheckpointError(f"resume: {path} has another shape: it holds {saved}, this configuration needs {network}")
-    count, needed = len(agreed_learner(content)[kind.trained]), kind.num_parameters(config, network)
-    if count != needed:
-        raise CheckpointError(f"resume: {path} holds {count:,} parameters, this configuration needs {needed:,}")
     if content["env"]["env_id"] != ", ".join(config.tasks):
         raise CheckpointError(
             f"resume: {path} is of {content['env']['env_id']}, this configuration of {', '.join(config.tasks)}; "
             f"init_from={path} would start a new run from its parameters"
         )
-
-
-def _changed_settings(config: Config, effective: Path) -> list[str]:
-    """A note of what is set differently from the run that is resumed."""
-    try:
-        before = load_config(effective).values()
-    except ConfigError:
-        return []  # a checkpoint that was copied elsewhere, or a file of another version
-    changes = [
-        f"{name}: {before.get(name)} -> {value}"
-        for name, value in config.values().items()
-        if name not in _NOT_COMPARED and before.get(name) != value
-    ]
-    return [f"settings that differ from the run so far: {'; '.join(changes)}"] if changes else []
+    if saved != network:
+        changed = "".join(f"{name} has changed: " for name in sorted(resumed.changed & SHAPE))
+        raise CheckpointError(
+            f"resume: {changed}{path} has another shape: it holds {saved}, this configuration needs {network}"
+        )
+    count, needed = len(agreed_learner(content)[kind.trained]), kind.num_parameters(config, network)
+    if count != needed:
+        raise CheckpointError(f"resume: {path} holds {count:,} parameters, this configuration needs {needed:,}")
 
 
 def restore_learner(resumed: Resumed, job: LearnerJob, learner: Learner, say: Callable[[str], None]) -> dict[str, Any]:
@@ -194,6 +208,8 @@ def restore_learner(resumed: Resumed, job: LearnerJob, learner: Learner, say: Ca
         say(f"note: the checkpoint has {len(ranks)} learners, this run {num_learners}: all start from the same state")
     own = ranks[topology.rank if topology.rank < len(ranks) else 0]["learner"]
     state = content["agreed"] if "agreed" in content and not is_apart else own
+    if resumed.changed & RATE:
+        state = {**state, "learning_rate": job.config.learning_rate}
     try:
         notes = learner.load_state_dict(state)
     except (KeyError, ValueError) as error:
@@ -210,6 +226,9 @@ def restore_actors(resumed: Resumed, job: LearnerJob, pool: ActorPool, say: Call
     actors = [state for rank in content["ranks"] for state in rank["actors"]]
     if not _has_same_shape(actors, topology) or content["env"]["backend"] != job.env.backend:
         say("note: the checkpoint has other actors, environments or backend; episodes start anew")
+        return
+    if changed := sorted(resumed.changed & EPISODES):
+        say(f"note: {', '.join(changed)} changed: episodes start again")
         return
     first = topology.rank * topology.num_actors
     pool.restore(actors[first : first + topology.num_actors])

@@ -240,5 +240,6 @@ class _Run:
             eval_return=self.evaluator.eval_return,
             best_return=self.evaluator.best_return,
             stop_signal=self.stop_signal,
+            unwritten=tuple(self.recorder.unwritten),
             metrics=self.history.arrays(),
         )

@@ -53,6 +53,13 @@ class OriginTest(ConfigCase):
         places = [config.origins[name] for name in ("seed", "gamma", "ppo.num_epochs", "ppo.clip_range")]
         self.assertEqual(places, ["code", f"{self.folder}/task.yaml:2", "code", "default"])
 
+    def test_a_person_names_what_is_neither_inherited_nor_a_default(self):
+        base = self.write("seed: 3\ngamma: 0.5\n", "base.yaml")
+        config = self.load(f"inherits: {base.name}\ngamma: 0.6\n", "gae_lambda=0.95")
+        self.assertEqual([name for name in config.values() if config.is_named(name)], ["gamma", "gae_lambda"])
+        again = dataclasses.replace(config, learner_threads=1)
+        self.assertEqual([again.is_named(name) for name in ("seed", "gamma", "learner_threads")], [False, True, True])
+
     def test_a_broken_rule_is_told_where_the_first_of_its_settings_was_given(self):
         self.assertIn("task.yaml:2: num_actors: ", self.refused("seed: 2\nnum_actors: 3\n", "num_gpus=2")[0])
         self.assertIn("command line: num_actors: 2 ", self.refused("seed: 2\n", "num_gpus=4")[0])

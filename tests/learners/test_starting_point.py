@@ -7,6 +7,7 @@ from pathlib import Path
 
 import numpy as np
 
+from ddp_ppo.config.load import load_config
 from ddp_ppo.config.settings import Config, ConfigError
 from ddp_ppo.learners.starting_point import fresh_start, warm_start
 from ddp_ppo.maths.seeding import Purpose, stream
@@ -122,6 +123,29 @@ class WarmStartTest(unittest.TestCase):
         self.parameters[NETWORK.log_std_slice] = (-9.0, 7.0)
         self.save()
         self.assertEqual(self.start().parameters[NETWORK.log_std_slice].tolist(), [-5.0, 2.0])
+
+    def test_log_std_begins_where_a_person_says(self):  # N-07
+        start = self.start(init_log_std=0.5)
+        self.assertEqual(start.parameters[NETWORK.log_std_slice].tolist(), [0.5, 0.5])
+        before = NETWORK.log_std_slice.start
+        self.assertEqual(start.parameters[:before].tolist(), self.parameters[:before].tolist())
+        self.assertEqual(start.notes, ("init_from: log_std begins at init_log_std: 0.5, not at the model's",))
+
+    def test_an_inherited_value_leaves_the_model_s_log_std(self):
+        base, task = (self.path.with_name(name) for name in ("base.yaml", "task.yaml"))
+        base.write_text("init_log_std: 0.5\n")
+        task.write_text(f"inherits: base.yaml\ninit_from: {self.path}\n")
+        start = warm_start(load_config(task), NETWORK)
+        self.assertEqual(start.parameters.tolist(), self.parameters.tolist())
+        start = warm_start(load_config(task, ["init_log_std=0"]), NETWORK)
+        self.assertEqual(start.parameters[NETWORK.log_std_slice].tolist(), [0.0, 0.0])
+
+    def test_a_model_that_acts_on_raw_observations_is_told_where_they_are_normalised(self):
+        self.state = None
+        self.save()
+        (note,) = self.start().notes
+        self.assertIn("acts on raw observations; normalize_obs: false", note)
+        self.assertEqual(self.start(normalize_obs=False).notes, ())
 
     def test_a_fresh_start_has_no_statistics(self):
         start = fresh_start(Config(seed=4), NETWORK)

@@ -8,7 +8,7 @@ import torch
 
 from ddp_ppo.policies.network import NetworkSpec
 from ddp_ppo.protocols import EnvSpec
-from ddp_ppo.runs.checkpoint import find_checkpoint, save_checkpoint
+from ddp_ppo.runs.checkpoint import checkpoints_after, find_checkpoint, save_checkpoint
 from ddp_ppo.runs.files import CheckpointError
 from tests.support.files import OwnFolderTestCase, Payload
 from tests.support.fixtures import whole_checkpoint
@@ -34,11 +34,12 @@ class CheckpointTest(OwnFolderTestCase):
         self.save(1, 2, 3, 4, 5, keep=2)
         self.assertEqual(self.names(self.folder / "checkpoints"), ["checkpoint_0000004.pt", "checkpoint_0000005.pt"])
 
-    def test_going_on_from_an_older_one_drops_what_the_run_has_not_reached_again(self):
-        self.save(8, 9, 10)
-        self.save(6, keep=3)
-        found, content, _ = find_checkpoint(self.folder)
-        self.assertEqual((found.name, content["value"]), ("checkpoint_0000006.pt", 6))
+    def test_later_ones_are_found_and_never_removed(self):
+        self.save(4, 5, 8, 9)
+        self.save(6, keep=2)
+        folder = self.folder / "checkpoints"
+        self.assertEqual(self.names(folder), [f"checkpoint_000000{number}.pt" for number in (5, 6, 8, 9)])
+        self.assertEqual([path.stem[-1] for path in checkpoints_after(folder, 6)], ["9", "8"])
 
     def test_rounds_are_ordered_as_numbers(self):
         self.save(9_999_999, 10_000_000)

@@ -14,7 +14,7 @@ from pathlib import Path
 from unittest import mock
 
 from ddp_ppo.config.settings import ConfigError
-from ddp_ppo.runs.csv_log import CsvLog
+from ddp_ppo.runs.csv_log import CsvLog, log_notes
 
 NAN = math.nan
 
@@ -113,6 +113,41 @@ class CsvTest(LogTestCase):
             file.write("1")  # of 11,704,...
         self.log([11], after_round=10)
         self.assertEqual(self.rounds(), [str(i) for i in range(1, 12)])
+
+    def test_a_row_without_its_line_s_end_is_dropped_though_it_has_all_cells(self):  # H-d
+        self.log([1, 2])
+        self.path.write_bytes(self.path.read_bytes()[:-2])  # of 2,128,0.1
+        self.log([], after_round=2)
+        self.assertEqual(self.rounds(), ["1"])
+
+    def notes(self, last_round, first=("1", "0.5"), *, is_own=True):
+        return log_notes(self.path, first=first, last_round=last_round, is_own=is_own)
+
+    def test_rows_that_a_resumed_run_lacks_are_told(self):  # H-d
+        self.log([1, 2, 4, 6], **{"time/elapsed_seconds": 0.5})
+        self.assertEqual(self.notes(2), [])
+        (note,) = self.notes(4)
+        self.assertIn(f"{self.path} lacks round 3: it was cut or could not be written", note)
+        self.assertIn("lacks 2 rounds from 3 to 5", self.notes(6)[0])
+        self.path.unlink()
+        self.assertEqual(self.notes(6), [f"{self.path} is missing: its rows start with round 7"])
+        self.log([7], after_round=6)
+        self.assertEqual(self.notes(7, ("7", "")), [])
+
+    def test_a_file_that_another_run_has_overwritten_is_refused_and_left_alone(self):  # D10
+        first = CsvLog(self.path, after_round=0)
+        first.write(row(1, **{"time/elapsed_seconds": 0.25}))
+        first.close()
+        self.assertEqual(first.first, ["1", "0.25"])
+        self.assertEqual(self.notes(1, first.first, is_own=False), [])
+        self.log([1, 2, 3], **{"time/elapsed_seconds": 0.5})
+        before = self.path.read_bytes()
+        with self.assertRaisesRegex(ConfigError, f"^metrics_path: {self.path} holds the metrics of another run; name"):
+            self.notes(1, first.first, is_own=False)
+        self.assertEqual(self.path.read_bytes(), before)
+        again = CsvLog(self.path, after_round=2)
+        again.close()
+        self.assertEqual(again.first, ["1", "0.5"])
 
     def test_resume_without_a_file_starts_one(self):
         self.log([6], after_round=5)

@@ -54,6 +54,23 @@ class CreateTest(RunFolderTestCase):
             self.assertEqual(run.latest_model, self.output / "model_ant.pt")
             self.assertEqual(run.latest_best_model, self.output / "model_ant_best.pt")
 
+    def test_checkpoints_that_are_left_behind_are_set_aside_with_copies_of_the_files(self):  # H-c
+        for name in ("until_round_9", "until_round_9-2"):
+            with RunFolder.create(self.config(run_name="a", metrics_path=str(self.folder / "m.csv"))) as run:
+                folder = run.path
+            with RunFolder(folder if name.endswith("9") else self.output / "ant-a", self.config()) as run:
+                run.checkpoints.mkdir(exist_ok=True)
+                left = [run.checkpoints / f"checkpoint_000000{number}.pt" for number in (9, 8)]
+                for path in (*left, run.model, run.metrics):
+                    path.write_text(path.name)
+                aside = run.set_aside(left)
+                self.assertEqual(aside, self.output / "ant-a" / name)
+                found = {str(path.relative_to(aside)) for path in aside.rglob("*") if path.is_file()}
+                expected = {f"checkpoints/checkpoint_000000{number}.pt" for number in (8, 9)}
+                self.assertEqual(found, expected | {"model.pt", "metrics.csv"})
+                self.assertEqual([*run.checkpoints.iterdir()], [])
+                self.assertEqual(run.model.read_text(), "model.pt")
+
     def test_the_metrics_lie_where_the_setting_says(self):
         with RunFolder.create(self.config(run_name="a")) as run:
             self.assertEqual(run.metrics, run.path / "metrics.csv")

@@ -34,6 +34,9 @@ class Disk:
             self.models.append(("best" if is_best else "current", about["round"], about.get("eval_return")))
         return not self.is_full
 
+    def best_return(self, saved):
+        return saved
+
     def event(self, kind, round_index, what):
         self.events.append((kind, round_index, what))
 
@@ -114,6 +117,14 @@ class EvaluatorTest(unittest.TestCase):
         self.assertEqual(evaluator.best_return, 1.0)
         what = "the evaluation of round 1 does not count: reward nan in step 4 of the episode of seed 7"
         self.assertEqual(self.disk.events[0], ("non_finite", 1, what))
+
+    def test_episodes_that_are_cut_are_told_of_once(self):  # H-g
+        evaluator = self.evaluator(interval=1)
+        for number in (1, 2):
+            self.episodes = [Episode(7, 1.0, 10_000, "cut"), Episode(8, 1.0, 6, "terminated")]
+            evaluator.after_round(Moment(number, 64), STATISTICS)
+        what = "1 of 2 evaluation episodes had no end: cut after 10,000 steps; max_episode_steps sets another limit"
+        self.assertEqual(self.disk.events, [("evaluation_cut", 1, what)])
 
     def test_a_best_model_counts_once_it_is_written_and_is_tried_after_every_round(self):
         evaluator = self.evaluator(interval=2)

@@ -131,6 +131,10 @@ class MistakeTest(unittest.TestCase):
         line = self.complaint("num_gpus=2", "num_actors=3")
         self.assertRegex(line, "num_actors: 3 .*num_gpus: 2.*2 or 4")
 
+    def test_a_standard_deviation_for_discrete_actions_is_refused(self):  # N-07
+        line = self.complaint("init_log_std=-1")
+        self.assertIn("command line: init_log_std has no effect, as tests.support.fixtures:Count-v0 has 2 disc", line)
+
     def test_a_missing_configuration_is_named(self):
         self.assertIn("nowhere.yaml", self.complaint(config=self.folder / "nowhere.yaml"))
 

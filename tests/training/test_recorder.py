@@ -31,7 +31,7 @@ from ddp_ppo.training.resume import Resumed
 from ddp_ppo.training.sampler import Frozen
 from tests.long.mounts import can_mount
 from tests.support.process import ROOT, TINY, FolderTestCase, Program, files_in, read_csv
-from tests.support.results import last_checkpoint, scalars
+from tests.support.results import last_checkpoint, load, scalars
 from tests.support.runs import HEALTHY, SETTLED
 
 MOUNTS = ROOT / "tests" / "long" / "mounts.py"
@@ -159,12 +159,14 @@ class RecorderTest(FolderTestCase):
         for round_index in (2, 3, 4):
             self.recorder.checkpoint(round_index, state)
         self.assertEqual(len(self.warnings()), 1)
-        self.assertIn("checkpoint", self.warnings()[0])
+        self.assertIn(f"cannot write {folder}: ", self.warnings()[0])  # H-e
+        self.assertEqual([*self.recorder.unwritten], [folder])
         folder.unlink()
         away.rename(folder)
         self.assertEqual(last_checkpoint(self.home)["round"], 1)
         self.recorder.checkpoint(5, state)
         self.assertEqual(last_checkpoint(self.home)["round"], 5)
+        self.assertEqual(self.recorder.unwritten, {})
         self.assertEqual(len(self.warnings()), 1)
 
     def test_a_metrics_file_that_was_removed_is_told_once(self):
@@ -172,7 +174,7 @@ class RecorderTest(FolderTestCase):
         (self.home / "metrics.csv").unlink()
         self.write([2, 3])
         (warning,) = self.warnings()
-        self.assertRegex(warning, "cannot write metrics: .*file was removed: '.*metrics.csv'; the run goes on$")
+        self.assertRegex(warning, "cannot write .*/metrics.csv: the file was removed; the run goes on$")
 
     def test_a_second_failure_after_a_success_is_told_again(self):
         state, folder = {"ranks": []}, self.home / "checkpoints"
@@ -204,6 +206,35 @@ class RecorderTest(FolderTestCase):
                 path.rmdir()
         self.assertEqual({name: (self.home / name).read_bytes() for name in before}, before)
         self.assertEqual(len(self.warnings()), 2)
+
+    def model_of(self, eval_return):
+        """Writes a best model with this return."""
+        parameters = np.zeros(self.plan.network.num_parameters, np.float32)
+        now = Frozen(parameters, empty_rms_state(self.plan.network.obs_size), empty_rms_state(1))
+        self.recorder.model(now, {"round": 1, "env_steps": 64, "eval_return": eval_return}, is_best=True)
+
+    def test_a_better_model_of_another_run_keeps_a_name_where_its_folder_is_gone(self):  # C17
+        latest = self.home.parent / "model_tiny_best.pt"
+        self.model_of(5.0)
+        better = latest.read_bytes()
+        other = self.home.parent / "tiny-b"
+        other.mkdir()
+        (self.home / "model_best.pt").rename(other / "model_best.pt")  # it was another run's
+        self.model_of(4.0)
+        self.assertEqual(files_in(self.home.parent) & {"model_tiny_best_1.pt"}, set())  # it is in that run's folder
+        latest.write_bytes(better)
+        shutil.rmtree(other)
+        self.model_of(4.5)
+        self.assertEqual((self.home.parent / "model_tiny_best_1.pt").read_bytes(), better)
+        self.assertEqual(load(latest)["spec"]["eval_return"], 4.5)
+        self.assertIn("of another run was better (5.0): it is kept as", self.console.getvalue())
+
+    def test_the_best_model_on_the_disk_is_the_best_of_a_run_that_goes_on(self):  # H-c
+        self.assertTrue(math.isnan(self.recorder.best_return(3.0)))
+        self.assertIn("is not there: the next evaluation gives the best model", self.console.getvalue())
+        self.model_of(5.0)
+        self.assertEqual([self.recorder.best_return(saved) for saved in (5.0, 3.0, math.nan)], [5.0] * 3)
+        self.assertEqual(self.console.getvalue().count("(5.0) is better than any of the checkpoint's"), 2)
 
 
 class UnusableFilesTest(FolderTestCase):

@@ -7,14 +7,18 @@ from types import SimpleNamespace
 import numpy as np
 import torch
 
+from ddp_ppo.config.load import load_config
 from ddp_ppo.learners.starting_point import StartingPoint
 from ddp_ppo.maths.moments import empty_rms_state
 from ddp_ppo.policies.network import NetworkSpec
 from ddp_ppo.protocols import EnvSpec
 from ddp_ppo.runs.files import CheckpointError
+from ddp_ppo.training.plan import prepare
 from ddp_ppo.training.resume import Resumed, RunState, is_finite, restore_learner
 from ddp_ppo.training.sync import Statistics
 from tests.support.fixtures import whole_checkpoint
+from tests.support.process import FIXTURE, FolderTestCase, read_csv
+from tests.support.results import load, numbers
 
 ENV = EnvSpec("A-v0", 2, "discrete", 2)
 NETWORK = NetworkSpec.for_env(ENV, (4,), "tanh")
@@ -108,6 +112,60 @@ class RestoreLearnerTest(unittest.TestCase):
         job = SimpleNamespace(topology=SimpleNamespace(rank=0, num_learners=1))
         with self.assertRaisesRegex(CheckpointError, "a.pt is not a checkpoint of this learner: it lacks 'exp_avg'"):
             restore_learner(Resumed(Path("a.pt"), self.content(1)), job, learner, self.said.append)
+
+
+class OlderCheckpointTest(FolderTestCase):
+    """Four rounds with a reward of -1 a step; then on from the first one with -3."""
+
+    @classmethod
+    def setUpClass(cls):
+        super().setUpClass()
+        text = FIXTURE.replace("Count-v0", "Script-v0").replace("640", "256")
+        cls.file = cls.config("script", text.replace("interval: 5", "interval: 1"))
+        cls.home = cls.work / "output" / "script-a"
+        cls.words = ("run_name=a", "keep_checkpoints=9", f"metrics_path={cls.work}/m.csv")
+        cls.script = "env_kwargs={rewards: [%d], obs: [1], reset_obs: 0, term_at: 0}"
+        cls.train(cls.file, *cls.words, cls.script % -1)
+        cls.before = {name: (cls.home / name).read_bytes() for name in ("model.pt", "model_best.pt")}
+        cls.rows = (cls.work / "m.csv").read_text()
+        older = cls.home / "checkpoints" / "checkpoint_0000001.pt"
+        cls.ended = cls.train(cls.file, *cls.words, cls.script % -3, f"resume={older}")
+        cls.aside = cls.home / "until_round_4"
+
+    def test_later_checkpoints_and_the_files_of_that_time_are_kept_and_it_is_said(self):  # H-c
+        names = sorted(path.name for path in (self.aside / "checkpoints").iterdir())
+        self.assertEqual(names, [f"checkpoint_000000{number}.pt" for number in (2, 3, 4)])
+        self.assertEqual({name: (self.aside / name).read_bytes() for name in self.before}, self.before)
+        self.assertEqual((self.aside / "metrics.csv").read_text(), self.rows)
+        self.assertIn(f"are kept in {self.aside}", self.ended.out)
+        plan = prepare(load_config(self.file, (*self.words, f"resume={self.aside}")), environ={})
+        self.assertEqual(plan.resumed.content["round"], 4)
+
+    def test_a_better_model_stays_the_best(self):  # H-c
+        self.assertEqual((self.home / "model_best.pt").read_bytes(), self.before["model_best.pt"])
+        self.assertEqual(load(self.home / "model.pt")["spec"]["eval_return"], -3.0)
+
+    def test_the_metrics_go_on_behind_the_older_checkpoint(self):
+        self.assertEqual(numbers(read_csv(self.work / "m.csv"), "round"), [1, 2, 3, 4])
+
+    def test_a_metrics_file_that_another_run_has_written_since_is_refused(self):  # D10
+        metrics = self.work / "m.csv"
+        ours = metrics.read_bytes()
+        self.addCleanup(metrics.write_bytes, ours)
+        self.train(self.file, *self.words, self.script % -1, "run_name=b", "total_env_steps=64")
+        theirs = metrics.read_bytes()
+        code, _, err = self.command_line("train", self.file, *self.words, f"resume={self.home}")
+        self.assertEqual((code, len(err.splitlines())), (2, 1))
+        self.assertIn(f"metrics_path: {metrics} holds the metrics of another run", err)
+        self.assertEqual(metrics.read_bytes(), theirs)
+
+    def test_a_metrics_file_that_was_cut_is_told(self):  # H-d
+        metrics = self.work / "m.csv"
+        ours = metrics.read_bytes()
+        self.addCleanup(metrics.write_bytes, ours)
+        metrics.write_bytes(ours[:-3])
+        plan = prepare(load_config(self.file, (*self.words, f"resume={self.home}")), environ={})
+        self.assertIn(f"{metrics} lacks round 4: it was cut", " ".join(plan.notes))
 
 
 if __name__ == "__main__":
