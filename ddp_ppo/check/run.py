@@ -1,8 +1,8 @@
 """`ddp-ppo check config.yaml`: whether an environment and a configuration are fit to be trained, stage by stage.
 
 Each stage passes or fails with figures and seconds; a note is worth a look and fails nothing. After a stage that
-cannot go on the rest is not tried. Two verdicts are kept apart: that the loop runs is decided here, whether a policy
-reaches the task's standard by a training and `solved_return`.
+cannot go on the rest is not tried. Two verdicts are kept apart: that the loop runs is decided here; whether a policy
+reaches the task's standard (`solved_return`, or the task's own) by a training.
 """
 
 from __future__ import annotations
@@ -23,10 +23,13 @@ from ddp_ppo.check.motion import (
 )
 from ddp_ppo.check.random import check_random_actions
 from ddp_ppo.check.repeat import check_independence, check_repeatability
+from ddp_ppo.check.resources import check_resources
 from ddp_ppo.check.training import (
     check_checkpoint,
+    check_evaluation,
     check_export,
     check_replay,
+    check_scale_up,
     check_throughput,
     check_training,
 )
@@ -61,7 +64,10 @@ STAGES = (
     Stage("training", check_training, False),
     Stage("checkpoint", check_checkpoint, False),
     Stage("replay", check_replay),
+    Stage("evaluation", check_evaluation),
     Stage("export", check_export),
+    Stage("scale-up", check_scale_up, False),
+    Stage("resources", check_resources),
     Stage("throughput", check_throughput, False),
 )
 
@@ -88,6 +94,12 @@ class CheckResult:
     def has_passed(self) -> bool:
         """Whether no stage failed."""
         return all(stage.verdict != "FAIL" for stage in self.stages)
+
+    @property
+    def standard(self) -> str:
+        """How far the policy of the short training is from the task's standard; empty if it was not evaluated."""
+        figures = {stage.name: stage.report.figures for stage in self.stages}
+        return str(figures.get("evaluation", {}).get("standard", ""))
 
     @property
     def seconds(self) -> float:
@@ -170,6 +182,7 @@ def closing_text(result: CheckResult, config_path: str) -> str:
         lines.append(f"mend first: {failed}; then: ddp-ppo check {config_path}")
         return "\n".join([*lines, f"step through the environment, breakpoints work there: ddp-ppo step {config_path}"])
     lines.append("the loop runs; whether the policy reaches the task's standard only a training can tell")
+    lines += [f"standard       {result.standard}"] if result.standard else []
     return "\n".join([*lines, f"train it       ddp-ppo train {config_path}"])
 
 
@@ -180,4 +193,10 @@ def check_document(result: CheckResult) -> dict[str, Any]:
         for stage in result.stages
     ]
     verdict = "PASS" if result.has_passed else "FAIL"
-    return {"verdict": verdict, "seconds": round(result.seconds, 3), "stages": stages, "not_tried": [*result.left_out]}
+    return {
+        "verdict": verdict,  # the loop's
+        "standard": result.standard,
+        "seconds": round(result.seconds, 3),
+        "stages": stages,
+        "not_tried": [*result.left_out],
+    }

@@ -1,6 +1,7 @@
-"""Whether the loop runs: two rounds of training, what they wrote, the policy played again and exported, and the speed.
+"""Whether the loop runs: two rounds of training, what they wrote, the policy played again, evaluated and exported.
 
-It says nothing of how well the policy does. Everything is written to the trial's temporary folder.
+Then the arithmetic of a larger run, and the speed. How well the policy does is a second verdict, kept apart.
+Everything is written to the trial's temporary folder.
 
 Shapes: T steps, K environments, P parameters.
 """
@@ -17,18 +18,23 @@ import numpy as np
 
 from ddp_ppo.check import bench
 from ddp_ppo.check.trial import (
+    ROUNDING,
     Recording,
     Report,
     SkipStage,
     StageError,
     Trial,
+    call,
     record,
     record_choices,
     require_equal,
     reset,
+    spread,
 )
-from ddp_ppo.config.settings import Config
+from ddp_ppo.config.settings import Config, ConfigError
 from ddp_ppo.distributed.group import CollectiveError
+from ddp_ppo.envs.standard import own_standard
+from ddp_ppo.evaluation.evaluate import ends, evaluate, own_seeds
 from ddp_ppo.export import export
 from ddp_ppo.learners.registry import learner_kind
 from ddp_ppo.maths.seeding import seed_global_generators
@@ -36,13 +42,15 @@ from ddp_ppo.protocols import FloatArray
 from ddp_ppo.runs.agreement import agreed_learner
 from ddp_ppo.runs.checkpoint import find_checkpoint, save_checkpoint
 from ddp_ppo.runs.console import Console
-from ddp_ppo.runs.metric_table import GRADIENT_STEPS, METRICS, MetricTable, seconds_of
+from ddp_ppo.runs.metric_table import BUFFER_SIZE, GRADIENT_STEPS, METRICS, MetricTable, seconds_of
 from ddp_ppo.runs.model import Model, acting_policy, load_model
 from ddp_ppo.sampling.actor_pool import ActorError
 from ddp_ppo.sampling.drive import Player
 from ddp_ppo.sampling.finite import NonFiniteError
 from ddp_ppo.text import duration
+from ddp_ppo.training.history import TrainingResult
 from ddp_ppo.training.plan import prepare
+from ddp_ppo.training.scale_up import arithmetic, scale_up
 from ddp_ppo.training.sync import ConsistencyError
 from ddp_ppo.training.trainer import train
 
@@ -51,6 +59,9 @@ _SMALLEST_CHANGE = 1e-8  # of a parameter in two rounds; Adam moves each by abou
 _REPLAY_STEPS = 200
 _REPLAY_SEED = 5
 _LONGEST_BENCH_SECONDS = 30.0
+_NUM_EPISODES = 3
+_OF_THE_RUN = ("rounds", "transitions of the run", "gradient steps of the run")  # which is cut to two rounds
+_LONGEST_EPISODE_SECONDS = 5.0  # of an evaluation that is tried with several episodes
 
 
 def _one_learner(config: Config) -> Config:
@@ -83,14 +94,8 @@ def _run_folder(trial: Trial) -> Path:
 
 def check_training(trial: Trial, report: Report) -> None:
     """Two rounds that train and an evaluation, with one learner and its actors, as a run would take them."""
-    config = _trained(trial)
-    try:
-        result = train(config, environ=trial.environ, console=Console.silent(), on_round=trial.rows.append)
-    except (ActorError, CollectiveError, ConsistencyError, NonFiniteError) as error:
-        raise StageError(str(error).splitlines()[0]) from error
-    if result.stop_signal is not None:
-        raise KeyboardInterrupt
-    rows = trial.rows
+    config, rows = _trained(trial), trial.rows
+    result = _train(config, trial, rows)
     report.figures["rounds"] = f"{len(rows)} of {config.transitions_per_round(1):,} transitions"
     learner_rows = trial.plan.kind.metrics
     report.faults += [fault for row in rows for fault in row_faults(row, learner_rows)]
@@ -108,6 +113,17 @@ def check_training(trial: Trial, report: Report) -> None:
     if change < _SMALLEST_CHANGE:
         report.faults.append("no parameter has changed to speak of: look at learning_rate and at the reward")
     report.figures["evaluation"] = f"one episode: return {result.eval_return:.4g}"
+
+
+def _train(config: Config, trial: Trial, rows: list[Mapping[str, float]]) -> TrainingResult:
+    """Trains, and adds the metrics of each round to `rows`."""
+    try:
+        result = train(config, environ=trial.environ, console=Console.silent(), on_round=rows.append)
+    except (ActorError, CollectiveError, ConsistencyError, NonFiniteError) as error:
+        raise StageError(str(error).splitlines()[0]) from error
+    if result.stop_signal is not None:
+        raise KeyboardInterrupt
+    return result
 
 
 def row_faults(row: Mapping[str, float], learner_rows: MetricTable) -> list[str]:
@@ -187,6 +203,64 @@ class _Remembered:
         """See `Chooser`."""
         self.actions.append(self._player.choose(obs).copy())
         return self.actions[-1]
+
+
+def check_evaluation(trial: Trial, report: Report) -> None:
+    """Evaluates the policy twice under the run's fixed conditions; the second verdict: is it up to the standard."""
+    config, model = trial.plan.config, load_model(_run_folder(trial), "current")
+    is_quick = trial.rows[-1][seconds_of("record")] < _LONGEST_EPISODE_SECONDS
+    seeds = own_seeds(model, num_episodes=min(config.eval_episodes, _NUM_EPISODES if is_quick else 1))
+    first, second = (call("evaluation", evaluate, model, seeds) for _ in range(2))
+    report.figures["episodes"] = f"{len(seeds)} with a return of {spread(first.returns)}, {ends(first)}"
+    if first.episodes != second.episodes:
+        report.faults.append("the same policy and seeds give other episodes: a reset leaves something behind")
+    logged = model.info["eval_return"]
+    is_same = math.isnan(logged) or math.isclose(first.returns[0], logged, rel_tol=ROUNDING)
+    report.figures["repeated"] = "equal" if first.episodes == second.episodes else "different"
+    if not is_same:
+        report.faults.append(f"seed {seeds[0]}: return {first.returns[0]:g}, the run's own evaluation: {logged:g}")
+    _judge(trial, report, first.return_mean)
+
+
+def _judge(trial: Trial, report: Report, score: float) -> None:
+    """Says how far a policy of two rounds is from the standard; it fails nothing."""
+    solved, own = trial.plan.config.solved_return, own_standard(trial.plan.config.tasks)
+    report.figures["solved_return"] = "not set" if solved is None else f"{solved:g}"
+    report.figures["the task's own reward_threshold"] = "none" if own is None else f"{own:g}"
+    if solved is not None and own is not None and solved != own:
+        report.notes.append(f"solved_return {solved:g} is another standard than the task's own, {own:g}")
+    standard = own if solved is None else solved
+    if standard is None:
+        report.figures["standard"] = "none: set solved_return to have one"
+    else:
+        verdict = "reached" if score >= standard else "not reached"
+        report.figures["standard"] = f"{standard:g} {verdict} after {len(trial.rows)} rounds: {score:.4g}"
+
+
+def check_scale_up(trial: Trial, report: Report) -> None:
+    """Trains two rounds with twice the environments and compares what was counted with the arithmetic of `plan`."""
+    short = _trained(trial)
+    try:
+        scaled, result = scale_up(short, "2x", "updates", num_learners=1)
+        scaled = replace(scaled, run_name="scale_up", total_env_steps=2 * scaled.transitions_per_round(1))
+        prepare(scaled, environ=trial.environ)
+    except ConfigError as error:
+        raise SkipStage(str(error)) from None
+    rows: list[Mapping[str, float]] = []
+    _train(scaled, trial, rows)
+    report.tables["arithmetic"] = [
+        {"": name, "now": f"{before:,}", "twice the environments": f"{after:,}"}
+        for name, (before, after) in result.rows.items()
+        if name not in _OF_THE_RUN
+    ]
+    expected, counted = arithmetic(scaled, 1), rows[-1]
+    steps = {BUFFER_SIZE: "transitions a round", GRADIENT_STEPS: "gradient steps a round"}
+    for metric, name in steps.items():
+        is_less = metric == GRADIENT_STEPS and scaled.ppo.target_kl is not None and counted[metric] < expected[name]
+        if counted[metric] != expected[name] and not is_less:
+            report.faults.append(f"{name}: {expected[name]:,} expected, {counted[metric]:,.0f} counted")
+    report.figures["counted"] = ", ".join(f"{counted[metric]:,.0f} {name}" for metric, name in steps.items())
+    report.faults += [fault for row in rows for fault in row_faults(row, trial.plan.kind.metrics)]
 
 
 def check_export(trial: Trial, report: Report) -> None:

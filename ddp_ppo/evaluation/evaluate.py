@@ -153,7 +153,7 @@ def _summary_table(evaluations: Sequence[Evaluation]) -> str:
         s = one.summary
         numbers = [f"{s['return_mean']:.1f}", _interval(s["mean_interval"]), f"{s['return_std']:.1f}"]
         numbers += [f"{s['return_iqm']:.1f}", _interval(s["iqm_interval"]), f"{s['length_mean']:.1f}"]
-        rows.append([one.model.name, one.actions, *numbers, _ends(one)])
+        rows.append([one.model.name, one.actions, *numbers, ends(one)])
     if len(evaluations) > 1:
         better = [f"{probability_of_improvement(one.returns, first.returns):.2f}" for one in evaluations[1:]]
         for row, cell in zip(rows, ("P(> first)", "", *better), strict=True):
@@ -171,7 +171,7 @@ def _episode_table(evaluations: Sequence[Evaluation]) -> str:
 
 def _verdicts(one: Evaluation) -> list[str]:
     mean, solved, logged = one.summary["return_mean"], one.model.info.get("solved_return"), one.logged_return
-    lines = [f"{one.model.name}, {one.actions}", f"  loop       runs: {len(one.episodes)} episodes, {_ends(one)}"]
+    lines = [f"{one.model.name}, {one.actions}", f"  loop       runs: {len(one.episodes)} episodes, {ends(one)}"]
     if "cut" in one.ends:
         lines.append(f"  note       cut: no end and no time limit, {ENDLESS_STEPS:,} steps were counted")
     if logged is not None:
@@ -185,7 +185,8 @@ def _verdicts(one: Evaluation) -> list[str]:
     return lines
 
 
-def _ends(one: Evaluation) -> str:
+def ends(one: Evaluation) -> str:
+    """Why its episodes ended, in words."""
     return ", ".join(f"{count} {end}" for end, count in sorted(one.ends.items()))
 
 

@@ -5,6 +5,8 @@ Torch-free. Shapes: K rows, D observation size.
 
 from __future__ import annotations
 
+import math
+
 import numpy as np
 
 from ddp_ppo.maths.moments import RmsState
@@ -13,6 +15,11 @@ from ddp_ppo.protocols import FloatArray
 
 OBS_CLIP = 10.0  # normalised observations are held inside +-10 (standard deviations)
 VARIANCE_FLOOR = 1e-8  # added to a variance before its root is divided by
+
+
+def reward_scale(state: RmsState) -> float:
+    """The factor of every reward: 1 / the standard deviation of the discounted returns, whose statistics are given."""
+    return 1.0 / math.sqrt(float(state["var"][0]) + VARIANCE_FLOOR)
 
 
 class Normalizer:

@@ -26,7 +26,7 @@ from ddp_ppo.maths.statistics import (
     probability_of_improvement,
 )
 from ddp_ppo.report.charts import Series, number
-from ddp_ppo.runs.metric_table import ELAPSED_SECONDS, SCORE, TRAINING_RETURN, seconds_of
+from ddp_ppo.runs.metric_table import ELAPSED_SECONDS, MEASURED, SCORE, TRAINING_RETURN, seconds_of
 from ddp_ppo.runs.reading import Run
 from ddp_ppo.text import listed
 
@@ -264,8 +264,8 @@ def partings(runs: Sequence[Run]) -> list[Parting]:
 
 
 def _parting(first: Run, second: Run) -> Parting:
-    """The first round in which a metric that no clock has filled differs."""
-    names = [name for name in first.columns if name in second.columns and not name.startswith("time/")]
+    """The first round in which a metric differs, unless a clock or the kernel has measured it."""
+    names = [name for name in first.columns if name in second.columns and not name.startswith(MEASURED)]
     num_rounds = min(first.num_rounds, second.num_rounds)
     for row in range(num_rounds):
         values = [(name, first.columns[name][row], second.columns[name][row]) for name in names]

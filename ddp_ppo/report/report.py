@@ -15,7 +15,7 @@ from shlex import quote
 
 from ddp_ppo.maths.statistics import bootstrap_interval, iqm, iqm_of_rows
 from ddp_ppo.report import run_charts
-from ddp_ppo.report.charts import number
+from ddp_ppo.report.charts import Chart, number
 from ddp_ppo.report.page import Html, charts_html, details, heading, link, media, page, table, tiles
 from ddp_ppo.runs.metric_table import (
     ELAPSED_SECONDS,
@@ -107,8 +107,10 @@ def _sections(run: Run) -> Iterator[str]:
     note = "Red lines are anomalies; the earliest one is where to start." if has_anomalies else ""
     yield heading(QUESTIONS["health"], note)
     yield charts_html(run_charts.health_charts(run))
+    yield from _question(QUESTIONS["scale"], run_charts.scale_charts(run))
     yield heading(QUESTIONS["time"])
     yield charts_html(run_charts.time_charts(run)) + table(*_time_table(run), num_names=2)
+    yield from _question(QUESTIONS["machine"], run_charts.machine_charts(run))
     if others := list(run_charts.other_charts(run)):
         unchanged = f'<p class="note">The same in every round: {escape(run_charts.unchanged(run))}</p>'
         yield details("More metrics", charts_html(others) + unchanged)
@@ -117,6 +119,12 @@ def _sections(run: Run) -> Iterator[str]:
     yield heading("Events", "" if run.events else "none") + _event_table(run)
     yield from _configuration(run)
     yield heading("Versions", "" if run.versions else "the run folder does not tell") + table((), run.versions.items())
+
+
+def _question(words: str, found: Iterator[Chart]) -> Iterator[str]:
+    """Its charts below a heading; nothing where the run has none of them."""
+    if charts := list(found):
+        yield heading(words) + charts_html(charts)
 
 
 def _key_figures(run: Run) -> Iterator[tuple[str, str]]:

@@ -1,6 +1,6 @@
-"""The charts of one run: every metric of it once, in the order of three questions. Torch-free.
+"""The charts of one run: every metric of it once, in the order of the questions. Torch-free.
 
-Does it learn, is it healthy, where does time go; what is left follows, so that no metric of a new kind is lost.
+What is left follows, so that no metric of a new kind is lost.
 """
 
 from __future__ import annotations
@@ -37,6 +37,11 @@ def health_charts(run: Run) -> Iterator[Chart]:
     return _charts(run, "health")
 
 
+def scale_charts(run: Run) -> Iterator[Chart]:
+    """The state of the normaliser."""
+    return _charts(run, "scale")
+
+
 def time_charts(run: Run) -> Iterator[Chart]:
     """How the time of a round is split, and the speed that comes of it."""
     parts = {name: run.column(seconds_of(name)) for name in time_parts(run)}
@@ -51,6 +56,11 @@ def time_charts(run: Run) -> Iterator[Chart]:
     ]
     yield Chart("Parts of a round, %", shares, is_stacked=True)
     yield from _charts(run, "time", without={seconds_of(name) for name in parts})
+
+
+def machine_charts(run: Run) -> Iterator[Chart]:
+    """Memory and cores of the run's processes."""
+    return _charts(run, "machine")
 
 
 def other_charts(run: Run) -> Iterator[Chart]:

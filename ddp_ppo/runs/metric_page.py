@@ -13,11 +13,12 @@ The columns of `metrics.csv`, which has one row per round; this page is what `dd
 means that there was nothing to report. A metric has a column from the first round that reports it.
 
 With several learners a value is their mean, weighted by samples, or their sum. What is the same for all of them, or
-measured by one of them alone, is the value of rank 0.
+measured by one of them alone, is the value of rank 0. Two equal runs differ in `time/*` and `resource/*` alone.
 
 TensorBoard (`tensorboard --logdir output`) shows the same names over `env_steps`. Its tab Custom Scalars
-(`http://localhost:6006/#custom_scalars`) is the page to watch: does it learn, is it healthy, where does time go. Its
-tab HParams compares runs, the settings that differ first. `ddp-ppo play` adds pictures of the episode.
+(`http://localhost:6006/#custom_scalars`) is the page to watch: does it learn, is it healthy, how is it scaled, where
+does time go, what does it use. Its tab HParams compares runs, the settings that differ first. `ddp-ppo play` adds
+pictures of the episode.
 """
 
 

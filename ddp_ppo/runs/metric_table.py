@@ -15,7 +15,13 @@ from pathlib import Path
 from typing import Literal
 
 TABLE_FILE = "metric_table.json"  # in a run folder
-QUESTIONS = {"learn": "Does it learn?", "health": "Is it healthy?", "time": "Where does time go?"}
+QUESTIONS = {
+    "learn": "Does it learn?",
+    "health": "Is it healthy?",
+    "scale": "How are observations and rewards scaled?",
+    "time": "Where does time go?",
+    "machine": "What does it use?",
+}
 STAGES = {  # of a round, in the names of time/*_seconds; idle time is a part of sampling
     "sample": "sampling",
     "annotate": "values and advantages",
@@ -36,6 +42,13 @@ EPISODE_LENGTH, TERMINATED_FRACTION = "rollout/episode_length_mean", "rollout/te
 SCORE, SCORE_STD, SCORE_LENGTH = "eval/return_mean", "eval/return_std", "eval/length_mean"
 REWARD_TERMS = "reward/"
 STEPS_PER_SECOND, ELAPSED_SECONDS = "time/steps_per_second", "time/elapsed_seconds"
+LEARNER_MEMORY, LEARNER_CORES = "resource/learner_memory_mib", "resource/learner_cores"
+ACTOR_MEMORY, LARGEST_ACTOR = "resource/actor_memory_mib", "resource/largest_actor_mib"
+ACTOR_CORES, GPU_MEMORY = "resource/actor_cores", "resource/gpu_memory_mib"
+OBS_COUNT, OBS_MEAN = "normalizer/obs_count", "normalizer/largest_obs_mean"
+OBS_STD_MIN, OBS_STD_MAX = "normalizer/obs_std_min", "normalizer/obs_std_max"
+REWARD_SCALE = "normalizer/reward_scale"
+MEASURED = ("time/", "resource/")  # beginnings of what a clock or the kernel tells, which differs between equal runs
 
 
 def seconds_of(stage: str) -> str:
@@ -52,8 +65,8 @@ class Metric:
         doc: what it is, in a sentence for the documents.
         advice: when to look at it, and at what then.
         unit: of its values; empty for a plain number.
-        reduction: what becomes of several learners' values: their mean, weighted by samples, or their sum; "rank 0"
-            where only that learner has one.
+        reduction: what becomes of several learners' values: their mean, weighted by samples, their sum or the largest
+            one; "rank 0" where only that learner has one.
         has_extremes: whether the smallest and the largest value of several learners are shown too, under its name
             with _min and _max behind it.
         can_be_empty: whether a round that has trained may have nothing to report.
@@ -69,7 +82,7 @@ class Metric:
     doc: str = ""
     advice: str = ""
     unit: str = ""
-    reduction: Literal["mean", "sum", "rank 0"] = "mean"
+    reduction: Literal["mean", "sum", "max", "rank 0"] = "mean"
     has_extremes: bool = False
     can_be_empty: bool = False
     question: str = ""
@@ -154,6 +167,40 @@ METRICS: tuple[Metric, ...] = (  # in the order of the charts
            doc="all stages together, from one row to the next"),
     Metric(name=ELAPSED_SECONDS, unit="s", reduction="rank 0",
            doc="time of training so far, earlier sessions of a resumed run included"),
+    Metric(name=OBS_COUNT, can_be_empty=True, reduction="rank 0",
+           doc="samples in the statistics of the observations, all learners and rounds together"),
+    Metric(name=OBS_MEAN, question="scale", title="Largest mean of an observation", can_be_empty=True,
+           label="absolute value", reduction="rank 0",
+           doc="largest absolute mean of an observation column, as it is normalised with after this round"),
+    Metric(name=OBS_STD_MIN, question="scale", title="Spread of the observations", can_be_empty=True,
+           label="smallest std", is_log=True, reduction="rank 0",
+           doc="smallest standard deviation of an observation column after this round; 0 if one never changes"),
+    Metric(name=OBS_STD_MAX, question="scale", title="Spread of the observations", can_be_empty=True,
+           label="largest std", is_log=True, reduction="rank 0",
+           doc="largest standard deviation of an observation column after this round",
+           advice="it grows without end: a quantity that drifts, such as a position or a time"),
+    Metric(name=REWARD_SCALE, question="scale", title="Reward scale", label="factor of every reward",
+           can_be_empty=True, is_log=True, reduction="rank 0",
+           doc="what rewards are multiplied by after this round; returns are raw everywhere else",
+           advice="it jumps: rare huge rewards"),
+    Metric(name=LEARNER_MEMORY, unit="MiB", question="machine", title="Memory, MiB", label="learners",
+           reduction="sum", can_be_empty=True,
+           doc="resident memory of the learners' processes; here and below memory that processes share counts in each",
+           advice="it grows in every round: a leak"),
+    Metric(name=ACTOR_MEMORY, unit="MiB", question="machine", title="Memory, MiB", label="actors", reduction="sum",
+           can_be_empty=True, doc="resident memory of all actors and of the processes that their environments start",
+           advice="it grows in every round: an environment that leaks"),
+    Metric(name=LARGEST_ACTOR, unit="MiB", question="machine", title="Memory, MiB", label="largest actor",
+           reduction="max", can_be_empty=True, doc="resident memory of the largest actor"),
+    Metric(name=GPU_MEMORY, unit="MiB", question="machine", title="GPU memory, MiB", label="largest of a learner",
+           reduction="max", can_be_empty=True, doc="memory that PyTorch holds on a learner's GPU"),
+    Metric(name=LEARNER_CORES, unit="cores", question="machine", title="Busy cores", label="learners",
+           reduction="sum", can_be_empty=True,
+           doc="CPU cores that the learners kept busy, mean of about half a second or a round",
+           advice="far below `learner_threads` while `time/train_seconds` is large: other programs"),
+    Metric(name=ACTOR_CORES, unit="cores", question="machine", title="Busy cores", label="actors", reduction="sum",
+           can_be_empty=True, doc="CPU cores that all actors kept busy, mean of the same time",
+           advice="far below the number of actors while `time/sample_seconds` is large: environments that wait"),
 )
 # fmt: on
 

@@ -1,7 +1,8 @@
-"""What TensorBoard shows of a run: its metrics as curves, a page that answers three questions, settings, pictures.
+"""What TensorBoard shows of a run: its metrics as curves, a page that answers questions, settings, pictures.
 
-The page is the tab Custom Scalars: does it learn, is it healthy, where does time go. The settings fill the tab HParams,
-where runs are compared. NaN stands for "nothing to report", which is a round without a point.
+The page is the tab Custom Scalars: does it learn, is it healthy, how is it scaled, where does time go, what
+does it use. The settings fill the tab HParams, where runs are compared. NaN stands for "nothing to report", which is a
+round without a point.
 """
 
 from __future__ import annotations
@@ -104,10 +105,11 @@ class TensorBoardLog:
 
 
 def layout(table: MetricTable, names: Iterable[str]) -> Summary.Value:
-    """The page of the three questions, with those charts for which a run has scalars of these names."""
+    """The page of the questions, with those charts for which a run has scalars of these names."""
     categories = [
-        Category(title=words, chart=[_chart(table, title, rows) for title, rows in charts(table, key, names).items()])
+        Category(title=words, chart=[_chart(table, title, rows) for title, rows in found.items()])
         for key, words in QUESTIONS.items()
+        if (found := charts(table, key, names))
     ]
     tensor = TensorProto(dtype="DT_STRING", string_val=[Layout(category=categories).SerializeToString()])
     return _value("custom_scalars__config__", "custom_scalars", tensor=tensor)

@@ -87,6 +87,11 @@ class ActorPool:
         """Where the actors stood after their last rollout."""
         return [member.state for member in self._members if member.state is not None]
 
+    @property
+    def pids(self) -> list[int]:
+        """The process numbers of the actors, in their order."""
+        return [member.process.pid or 0 for member in self._members]
+
     def wait_ready(self) -> None:
         """Waits until every actor has built its environments.
 

@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable
 from contextlib import ExitStack
 
+import torch
+
 from ddp_ppo.distributed.group import LearnerGroup
 from ddp_ppo.learners.interface import Workplace
 from ddp_ppo.learners.starting_point import StartingPoint
@@ -17,6 +19,7 @@ from ddp_ppo.training.diagnosis import Diagnosis
 from ddp_ppo.training.evaluator import Evaluator
 from ddp_ppo.training.plan import Plan
 from ddp_ppo.training.recorder import FaultRecorder, Recorder
+from ddp_ppo.training.resources import ResourceMeter
 from ddp_ppo.training.sampler import Sampler, actor_jobs
 from ddp_ppo.training.saving import Saver
 from ddp_ppo.training.sync import Sync, share_folder
@@ -26,7 +29,7 @@ class Parts:
     """What a run consists of in a learner's process, with actors that are ready.
 
     Attributes:
-        recorder, evaluator, saver, diagnosis: what is written, and what of.
+        recorder, evaluator, saver, diagnosis, meter: what is written, and what of.
         block, pool, sampler: the shared memory, the actors, and the rollouts that they fill.
         group, learner, sync: the other learners, this one, and what keeps them together.
     """
@@ -59,6 +62,7 @@ class Parts:
         self._make_learner(plan, start, stop)
         with stop.cuttable():
             self.pool.wait_ready()
+        self.meter = ResourceMeter(lambda: self.pool.pids, torch.device(plan.topology.device))
 
     def _start_processes(self, plan: Plan, stack: ExitStack, num_done: Callable[[], int]) -> None:
         """Starts the actors, then meets the other learners: environments are built in the meantime."""

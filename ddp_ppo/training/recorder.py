@@ -19,6 +19,7 @@ from typing import Any
 
 from ddp_ppo.config.settings import Config, ConfigError
 from ddp_ppo.config.writing import save_effective
+from ddp_ppo.envs.standard import own_standard
 from ddp_ppo.protocols import Arrays, PlainState
 from ddp_ppo.report.report import report_or_warn
 from ddp_ppo.runs.anomalies import Anomaly, Watch
@@ -140,7 +141,7 @@ class Recorder(FaultRecorder):
             self._stack.close()
             raise
         self._table = (*METRICS, *plan.kind.metrics)
-        self._watch = Watch()
+        self._watch = Watch(time_limit=plan.env.max_episode_steps, standard=_standard(plan.config))
         self._recent_return = math.nan
 
     def open_logs(self, round_index: int, env_steps: int) -> None:
@@ -257,6 +258,11 @@ def _about(config: Config) -> dict[str, Any]:
     names = ("learner", "seed", "eval_episodes", "solved_return", "policy_backend")
     settings = {name: getattr(config, name) for name in names}
     return {"config": config.name, **settings, "env_arguments": config.env_arguments}
+
+
+def _standard(config: Config) -> float | None:
+    """The return from which the task counts as solved: the setting, else the task's own."""
+    return own_standard(config.tasks) if config.solved_return is None else config.solved_return
 
 
 def _open_folder(plan: Plan) -> RunFolder:

@@ -8,14 +8,13 @@ Shapes: T rollout_length, B environments of the learner, P parameters.
 
 from __future__ import annotations
 
-import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
 
 from ddp_ppo.envs.instance import TRAINING, Instances
 from ddp_ppo.maths.moments import RmsState
-from ddp_ppo.policies.normalizer import VARIANCE_FLOOR
+from ddp_ppo.policies.normalizer import reward_scale
 from ddp_ppo.protocols import ActorReport, Arrays, FloatArray, PlainState
 from ddp_ppo.sampling.actor import ActorJob
 from ddp_ppo.sampling.actor_pool import ActorPool
@@ -134,8 +133,7 @@ class Sampler:
     def _publish(self, slot: int, now: Frozen) -> None:
         config = self._plan.config
         state = now.obs_rms_state
-        var = float(now.return_rms_state["var"][0])
-        scale = 1.0 / math.sqrt(var + VARIANCE_FLOOR) if config.normalize_reward else 1.0
+        scale = reward_scale(now.return_rms_state) if config.normalize_reward else 1.0
         for name, value in (
             ("parameters", now.parameters),
             ("obs_mean", state["mean"]),

@@ -22,9 +22,18 @@ import torch
 from ddp_ppo.distributed.group import LearnerGroup, average_metrics, remember_folder
 from ddp_ppo.learners.interface import Learner
 from ddp_ppo.maths.moments import RmsState, merge_rms_states
+from ddp_ppo.policies.normalizer import reward_scale
 from ddp_ppo.protocols import ActorReport, Arrays, FloatArray
 from ddp_ppo.runs.agreement import average_states
-from ddp_ppo.runs.metric_table import BUFFER_SIZE, MetricTable
+from ddp_ppo.runs.metric_table import (
+    BUFFER_SIZE,
+    OBS_COUNT,
+    OBS_MEAN,
+    OBS_STD_MAX,
+    OBS_STD_MIN,
+    REWARD_SCALE,
+    MetricTable,
+)
 from ddp_ppo.training.message import EpisodeSums, Message, merged
 
 
@@ -110,12 +119,13 @@ class Sync:
                 self._average()
         messages = self._exchange(history, reports, metrics, stop_signal)
         _require_equal(messages, free=self._learner.common().tensors if self.is_apart else ())
+        statistics = Statistics(
+            merge_rms_states([history.obs, *(message.obs_moments for message in messages)]),
+            merge_rms_states([history.returns, *(message.return_moments for message in messages)]),
+        )
         return Outcome(
-            statistics=Statistics(
-                merge_rms_states([history.obs, *(message.obs_moments for message in messages)]),
-                merge_rms_states([history.returns, *(message.return_moments for message in messages)]),
-            ),
-            metrics=_together(messages, self._table),
+            statistics=statistics,
+            metrics=_together(messages, self._table) | normalizer_metrics(statistics),
             stop_signal=max(message.stop_signal for message in messages) or None,
         )
 
@@ -202,14 +212,26 @@ def reward_metrics(reports: Sequence[ActorReport], names: Sequence[str]) -> dict
     return metrics
 
 
+def normalizer_metrics(statistics: Statistics) -> dict[str, float]:
+    """The state of the normaliser; without what the run does not normalise, of which there are no samples."""
+    obs, returns = statistics
+    metrics: dict[str, float] = {}
+    if obs["count"]:
+        mean, var = obs["mean"], obs["var"]
+        metrics |= {OBS_COUNT: obs["count"], OBS_MEAN: float(max(mean.max(), -mean.min()))}
+        metrics |= {OBS_STD_MIN: math.sqrt(var.min()), OBS_STD_MAX: math.sqrt(var.max())}
+    return metrics | ({REWARD_SCALE: reward_scale(returns)} if returns["count"] else {})
+
+
 def _together(messages: Sequence[Message], table: MetricTable) -> dict[str, float]:
     """The metrics of all learners together, as the table says: means weighted by samples, or sums."""
     per_learner = [dict(message.metrics) for message in messages]
     metrics = average_metrics(per_learner, [one[BUFFER_SIZE] for one in per_learner])
     for row in (row for row in table if row.name in metrics):
         values = [one[row.name] for one in per_learner]
-        if row.reduction == "sum":
-            metrics[row.name] = sum(values)
+        if row.reduction in ("sum", "max"):
+            known = [value for value in values if not math.isnan(value)]
+            metrics[row.name] = (sum(known) if row.reduction == "sum" else max(known)) if known else math.nan
         if row.has_extremes and len(values) > 1:
             metrics |= {f"{row.name}_min": min(values), f"{row.name}_max": max(values)}
     metrics |= _episode_metrics(EpisodeSums(*map(sum, zip(*(message.episodes for message in messages), strict=True))))

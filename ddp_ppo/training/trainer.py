@@ -96,6 +96,7 @@ class _Run:
         self.recorder, self.pool, self.group = parts.recorder, parts.pool, parts.group
         self.learner, self.sampler, self.sync = parts.learner, parts.sampler, parts.sync
         self.diagnosis, self.evaluator, self.saver = parts.diagnosis, parts.evaluator, parts.saver
+        self.meter = parts.meter
         self.has_listener = self.group.is_any(on_round is not None)  # some rank may end the run after any round
         self._restore()
         self.recorder.open_logs(self.done.round, self.done.env_steps)
@@ -171,7 +172,7 @@ class _Run:
             self.done.round + 1,
             self.done.statistics,
             reports=data.reports,
-            metrics={**metrics, "time/idle_seconds": data.idle_seconds},
+            metrics={**metrics, "time/idle_seconds": data.idle_seconds, **self.meter.read()},
             stop_signal=self.stop.signal,
         )
 

@@ -7,7 +7,7 @@ import json
 import re
 import unittest
 
-from ddp_ppo.check.run import STAGES, CheckResult, Stage, StageResult, check, closing_text, stage_text
+from ddp_ppo.check.run import STAGES, CheckResult, Stage, StageResult, check, check_document, closing_text, stage_text
 from ddp_ppo.check.trial import Report
 from ddp_ppo.config.load import load_config
 from ddp_ppo.config.settings import Config
@@ -167,6 +167,12 @@ class TextTest(unittest.TestCase):
         text = closing_text(passed, "a.yaml")
         self.assertIn("the loop runs; whether the policy reaches the task's standard only a training can tell", text)
         self.assertIn("ddp-ppo train a.yaml", text)
+        self.assertNotIn("standard  ", text)
+        figures = {"standard": "475 not reached after 2 rounds: 63"}
+        evaluated = CheckResult((*passed.stages, StageResult("evaluation", "PASS", 1.0, Report(figures))), ())
+        self.assertIn("standard       475 not reached after 2 rounds: 63", closing_text(evaluated, "a.yaml"))
+        document = check_document(evaluated)
+        self.assertEqual((document["verdict"], document["standard"]), ("PASS", figures["standard"]))
 
 
 if __name__ == "__main__":

@@ -3,13 +3,16 @@
 import math
 import tempfile
 import unittest
+from dataclasses import replace
 from pathlib import Path
 from unittest import mock
 
 from ddp_ppo.check.training import (
     check_checkpoint,
+    check_evaluation,
     check_export,
     check_replay,
+    check_scale_up,
     check_throughput,
     check_training,
     row_faults,
@@ -20,6 +23,7 @@ from ddp_ppo.export import export
 from ddp_ppo.learners.ppo.metrics import PPO_METRICS
 from ddp_ppo.runs.checkpoint import find_checkpoint, save_checkpoint
 from ddp_ppo.runs.metric_table import STAGES
+from ddp_ppo.runs.model import load_model
 from ddp_ppo.training.plan import prepare
 
 PPO_NAMES = ("approx_kl", "clip_fraction", "value_loss", "entropy", "grad_norm", "epochs")
@@ -119,6 +123,30 @@ class CheckpointTest(unittest.TestCase):
         self.assertEqual((report.faults, report.figures["steps"]), ([], 200))
         self.assertEqual(report.figures["replayed"], "equal to the last bit")
 
+    def test_an_evaluation_repeats_itself_and_what_the_run_logged(self):
+        report = report_of(check_evaluation, self.trial)
+        self.assertEqual((report.faults, report.figures["repeated"]), ([], "equal"))
+        self.assertRegex(report.figures["episodes"], r"^3 with a return of .*, 3 t")
+        self.assertEqual(report.figures["standard"], "none: set solved_return to have one")
+
+    def test_the_setting_and_the_task_s_own_figure_are_two_standards(self):
+        # The same files, judged as if they were of a task with a figure of its own.
+        one = replace(self.trial, plan=replace(self.trial.plan, config=self.judged(400.0)))
+        report = report_of(check_evaluation, one)
+        self.assertEqual(report.figures["the task's own reward_threshold"], "475")
+        self.assertRegex(report.figures["standard"], "^400 not reached after 2 rounds: ")
+        self.assertEqual(report.notes, ["solved_return 400 is another standard than the task's own, 475"])
+
+    def judged(self, solved_return):
+        return replace(self.trial.plan.config, env_id="CartPole-v1", solved_return=solved_return)
+
+    def test_an_evaluation_that_is_not_the_logged_one_is_a_fault(self):
+        model = load_model(self.run_folder, "current")
+        other = replace(model, info={**model.info, "eval_return": model.info["eval_return"] + 1.0})
+        with mock.patch("ddp_ppo.check.training.load_model", return_value=other):
+            (fault,) = report_of(check_evaluation, self.trial).faults
+        self.assertRegex(fault, "^seed [0-9]+: return .*, the run's own evaluation: ")
+
     def test_the_exported_policy_acts_as_the_policy_or_says_what_is_missing(self):
         if export.has_extra():
             report = report_of(check_export, self.trial)
@@ -137,11 +165,32 @@ class CheckpointTest(unittest.TestCase):
         self.assertRegex(figures["whole run"], r"^128,000 steps in about [\d.]+ (s|min|h).*, evaluation aside")
 
 
+class ScaleUpTest(unittest.TestCase):
+    def test_twice_the_environments_train_as_the_arithmetic_says_and_a_wrong_one_is_found(self):
+        one = trial(self)
+        report = report_of(check_scale_up, one)
+        self.assertEqual(report.faults, [])
+        # 2 environments x 32 steps are 2 mini-batches of 32; 4 x 32 are 2 of 64
+        self.assertEqual(report.figures["counted"], "128 transitions a round, 2 gradient steps a round")
+        wrong = {"transitions a round": 128, "gradient steps a round": 3}
+        with mock.patch("ddp_ppo.check.training.arithmetic", return_value=wrong):
+            faults = report_of(check_scale_up, one).faults
+        self.assertEqual(faults, ["gradient steps a round: 3 expected, 2 counted"])
+
+    def test_another_learner_s_arithmetic_is_not_checked(self):
+        one = trial(self)
+        toy = Config(env_id=one.env_id, learner="tests.learners.toy:KIND", num_actors=1)
+        one = replace(one, plan=replace(one.plan, config=toy))
+        with self.assertRaisesRegex(SkipStage, "the arithmetic is that of learner: ppo"):
+            report_of(check_scale_up, one)
+
+
 class ReplayTest(unittest.TestCase):
     def test_a_step_that_is_random_is_found_by_the_replay_too(self):
         one = trial(self, "tests.support.planted_faults:RandomStep-v0")
         report_of(check_training, one)
         self.assertRegex(report_of(check_replay, one).faults[0], "the same actions lead elsewhere.* step 1")
+        self.assertIn("the same policy and seeds give other episodes", report_of(check_evaluation, one).faults[0])
 
 
 if __name__ == "__main__":

@@ -4,7 +4,14 @@ import unittest
 
 from ddp_ppo.config.settings import Config
 from ddp_ppo.report.charts import chart_html
-from ddp_ppo.report.run_charts import health_charts, learning_charts, other_charts, time_charts, unchanged
+from ddp_ppo.report.run_charts import (
+    health_charts,
+    learning_charts,
+    machine_charts,
+    other_charts,
+    time_charts,
+    unchanged,
+)
 from ddp_ppo.runs.reading import read_run
 from tests.support.process import FolderTestCase
 from tests.support.runs import write_run
@@ -55,6 +62,13 @@ class RunChartsTest(FolderTestCase):
         self.assertEqual((sample.label, train.label), ("sample", "train"))
         self.assertEqual(sample.y, [75.0, 50.0, 25.0, 0.0])
         self.assertEqual(train.y, [25.0, 50.0, 75.0, 100.0])
+
+    def test_memory_of_learners_and_actors_shares_a_chart(self):
+        metrics = {"resource/learner_memory_mib": [300.0, 310.0], "resource/actor_memory_mib": [90.0, 95.0]}
+        self.run_read = read_run(write_run(self.folder / "memory", CONFIG, metrics))
+        (chart,) = self.charts(machine_charts).values()
+        series = [(one.label, one.y) for one in chart.series]
+        self.assertEqual(series, [("learners", [300.0, 310.0]), ("actors", [90.0, 95.0])])
 
     def test_every_other_metric_that_changes_has_a_chart_and_the_rest_a_line(self):
         self.assertEqual(list(self.charts(other_charts)), ["of/tomorrow"])

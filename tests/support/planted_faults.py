@@ -543,6 +543,14 @@ class Fault(NamedTuple):
     settings: dict[str, object] = {}  # noqa: RUF012 - never written to
 
 
+class Leaking(Point):
+    """Keeps 10,000 bytes of every step. Only the stage resources is asked for it, which needs no training."""
+
+    def reward(self):
+        self.__dict__.setdefault("kept", []).append(bytes([self.num_steps % 256]) * 10_000)
+        return super().reward()
+
+
 FAULTS = {
     WideDtype: Fault("interface", "dtype float64, its space says float32"),
     ListObservation: Fault("interface", "of length 4, not a NumPy array"),
@@ -613,7 +621,7 @@ FAULTS = {
 }
 
 _LIMITS = {NeverEnds: None, Bandit: None, ForgetsTime: 50}  # 50 divides what a check likes to step: 100
-for _class in (Point, *(fault for fault in FAULTS if issubclass(fault, Point))):
+for _class in (Point, Leaking, *(fault for fault in FAULTS if issubclass(fault, Point))):
     _limit = _LIMITS.get(_class, _LIMIT)
     gymnasium.register(f"{_class.__name__}-v0", entry_point=f"{__name__}:{_class.__name__}", max_episode_steps=_limit)
 

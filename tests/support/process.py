@@ -22,6 +22,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from ddp_ppo.config.settings import Config
+from ddp_ppo.runs.metric_table import MEASURED
 from ddp_ppo.sampling.actor import ActorJob
 from ddp_ppo.sampling.shared_memory import SharedBlock
 from ddp_ppo.training import sampler
@@ -32,7 +33,6 @@ SMOKE = ROOT / "configs" / "smoke.yaml"
 PROGRAMS = ROOT / "tests" / "support" / "programs"
 LIMIT_SECONDS = 60.0
 POLL_SECONDS = 0.01
-TIME_COLUMNS = "time/"
 if signal.getsignal(signal.SIGHUP) is signal.SIG_IGN:  # under nohup: programs would inherit that, but not a handler
     signal.signal(signal.SIGHUP, lambda number, frame: None)
 TORCHRUN_VARIABLES = ("RANK", "WORLD_SIZE", "LOCAL_RANK", "LOCAL_WORLD_SIZE", "GROUP_RANK", "OMP_NUM_THREADS")
@@ -178,8 +178,8 @@ def read_csv(path: Path) -> list[dict[str, str]]:
 
 
 def without_times(rows: list[dict[str, str]]) -> list[dict[str, str]]:
-    """The same rows without the columns that a clock filled."""
-    return [{name: cell for name, cell in row.items() if not name.startswith(TIME_COLUMNS)} for row in rows]
+    """The same rows without the columns that a clock or the kernel filled."""
+    return [{name: cell for name, cell in row.items() if not name.startswith(MEASURED)} for row in rows]
 
 
 def files_in(folder: Path) -> set[str]:

@@ -3,7 +3,10 @@
 import math
 import unittest
 
-from ddp_ppo.training.sync import reward_metrics, term_names
+import numpy as np
+
+from ddp_ppo.maths.moments import compute_batch_moments, empty_rms_state
+from ddp_ppo.training.sync import Statistics, normalizer_metrics, reward_metrics, term_names
 from tests.support.fixtures import report
 from tests.support.ranks import run_two
 
@@ -97,6 +100,19 @@ class TwoLearnersTest(unittest.TestCase):
         self.assertAlmostEqual(self.both("moments")[1], 0.2, places=6)
         self.assertEqual(self.both("step"), 8.0)  # 7.5, rounded to the even neighbour
         self.assertEqual(self.both("together"), 1.0)
+
+
+class NormalizerMetricsTest(unittest.TestCase):
+    def test_they_are_the_extremes_of_the_columns_and_the_factor_of_rewards(self):
+        obs = compute_batch_moments(np.array([[1.0, -7.0], [3.0, -7.0]]))  # means 2 and -7, std 1 and 0
+        returns = compute_batch_moments(np.array([[-2.0], [2.0]]))  # std 2
+        found = normalizer_metrics(Statistics(obs, returns))
+        self.assertAlmostEqual(found.pop("normalizer/reward_scale"), 0.5, places=8)
+        expected = {"obs_count": 2.0, "largest_obs_mean": 7.0, "obs_std_min": 0.0, "obs_std_max": 1.0}
+        self.assertEqual(found, {f"normalizer/{name}": value for name, value in expected.items()})
+
+    def test_what_is_not_normalised_has_none(self):
+        self.assertEqual(normalizer_metrics(Statistics(empty_rms_state(2), empty_rms_state(1))), {})
 
 
 class RewardMetricsTest(unittest.TestCase):
