@@ -121,13 +121,15 @@ class Recording(NamedTuple):
     @staticmethod
     def joined(parts: Sequence[Recording]) -> Recording:
         """One recording of its parts in order."""
-        names = [name for name in parts[0].terms if all(name in part.terms for part in parts)]
+        names = dict.fromkeys(name for part in parts for name in part.terms)
         arrays = {
             name: np.concatenate([getattr(part, name) for part in parts])
             for name in ("reached", "reward", "terminated", "truncated")
         }
         obs = np.concatenate([parts[0].obs[:1], *(part.obs[1:] for part in parts)])
-        terms = {name: np.concatenate([part.terms[name] for part in parts]) for name in names}
+        terms = {
+            name: np.concatenate([part.terms.get(name, np.zeros_like(part.reward)) for part in parts]) for name in names
+        }
         return Recording(obs, terms=terms, **arrays)
 
 
@@ -188,14 +190,15 @@ def record_choices(env: BatchEnv, obs: FloatArray, chooser: Chooser, num_steps: 
         rewards.append(result.reward.copy())
         ends.append((result.terminated.copy(), result.truncated.copy()))
         terms.append({name: values.copy() for name, values in call("reward_terms", env.reward_terms).items()})
-    names = [name for name in terms[0] if all(name in each for each in terms)] if terms else []
+    names = dict.fromkeys(name for each in terms for name in each)  # in the order of their first steps
+    absent = np.zeros(len(obs))
     return Recording(
         np.array(seen),
         np.array(reached).reshape(-1, *obs.shape),
         np.array(rewards).reshape(-1, len(obs)),
         np.array([terminated for terminated, _ in ends], bool).reshape(-1, len(obs)),
         np.array([truncated for _, truncated in ends], bool).reshape(-1, len(obs)),
-        {name: np.array([each[name] for each in terms]) for name in names},
+        {name: np.array([each.get(name, absent) for each in terms]) for name in names},
     )
 
 

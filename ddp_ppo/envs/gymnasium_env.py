@@ -152,17 +152,17 @@ class GymnasiumEnv:
 
     def reward_terms(self) -> Mapping[str, NDArray[np.float64]]:
         """The numbers that the last step's infos hold under keys `reward_*`; 0 where an environment gave none."""
-        for number, info in zip(self._numbers, self._infos, strict=True):
-            if not isinstance(info, Mapping):
-                raise EnvError(f"environment {number}: the info of a step must be a dict, not {type(info).__name__}")
-        keys = {key for info in self._infos for key in info}
-        names = {key for key in keys if isinstance(key, str) and key.startswith("reward_")}
-        terms = {name: [info.get(name, 0.0) for info in self._infos] for name in sorted(names)}
-        return {
-            name: np.array(values, np.float64)
-            for name, values in terms.items()
-            if all(_is_number(value) for value in values)
-        }
+        terms: dict[str, NDArray[np.float64]] = {}
+        for index, info in enumerate(self._infos):
+            if type(info) is not dict and not isinstance(info, Mapping):  # the first question is the quicker one
+                number, kind = self._numbers[index], type(info).__name__
+                raise EnvError(f"environment {number}: the info of a step must be a dict, not {kind}")
+            for key, value in info.items():
+                if type(key) is str and key.startswith("reward_") and _is_number(value):
+                    if key not in terms:
+                        terms[key] = np.zeros(self.num_envs)
+                    terms[key][index] = value
+        return terms
 
     def gymnasium_env(self, index: int) -> _Env:
         """Environment `index` itself, to be looked at when something has gone wrong."""
@@ -228,7 +228,9 @@ def import_module(name: str, wanted_by: str) -> ModuleType:
 
 
 def _is_number(value: Any) -> bool:
-    """Whether a float can hold it."""
+    """Whether it is one number that a float can hold."""
+    if isinstance(value, np.ndarray):
+        return value.shape == () and value.dtype.kind in "biuf"
     return isinstance(value, NUMBERS) and not (isinstance(value, int) and abs(value) > sys.float_info.max)
 
 
