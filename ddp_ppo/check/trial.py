@@ -5,7 +5,6 @@ Shapes: T steps, K environments, D observation size, A action size.
 
 from __future__ import annotations
 
-import traceback
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
@@ -138,17 +137,9 @@ def call(where: str, function: Callable[..., Any], *args: Any, **kwargs: Any) ->
     try:
         return function(*args, **kwargs)
     except EnvError as error:
-        raise StageError(f"{error}{_origin(error)}") from error
+        raise StageError(str(error)) from error
     except FAULTS as error:
-        raise StageError(f"{where}: {describe_cause(error)}{_origin(error)}") from error
-
-
-def _origin(error: BaseException) -> str:
-    """The line of code that raised."""
-    while error.__cause__ is not None:
-        error = error.__cause__
-    frames = traceback.extract_tb(error.__traceback__)
-    return f" ({frames[-1].filename}:{frames[-1].lineno})" if frames else ""
+        raise StageError(f"{where}: {describe_cause(error)}") from error
 
 
 def record(env: BatchEnv, obs: FloatArray, actions: NDArray[Any]) -> Recording:

@@ -9,16 +9,18 @@ from __future__ import annotations
 import difflib
 import importlib
 import os
+import re
 import sys
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
+from dataclasses import replace
 from types import ModuleType
 from typing import Any
 
 import gymnasium
 import numpy as np
 from gymnasium.envs.registration import EnvSpec as RegisteredEnv
-from gymnasium.envs.registration import load_env_creator
+from gymnasium.envs.registration import WrapperSpec, load_env_creator
 from gymnasium.wrappers import OrderEnforcing, PassiveEnvChecker, TimeLimit
 from numpy.typing import NDArray
 
@@ -36,6 +38,22 @@ from ddp_ppo.errors import FAULTS, EnvError, blamed, describe_cause
 from ddp_ppo.protocols import EnvSpec, FloatArray, PlainState, Step
 
 _Env = gymnasium.Env[Any, Any]
+_NEAR = 0.75  # how alike two ids have to be, without their versions, for one to be a slip of the other
+# Which package registers ids that begin so, of packages that Gymnasium does not load on its own.
+_PACKAGES = {
+    "ALE/": "ale_py",
+    "MiniGrid-": "minigrid",
+    "BabyAI-": "minigrid",
+    "Fetch": "gymnasium_robotics",
+    "Hand": "gymnasium_robotics",
+    "AntMaze_": "gymnasium_robotics",
+    "PointMaze_": "gymnasium_robotics",
+    "Adroit": "gymnasium_robotics",
+    "FrankaKitchen-": "gymnasium_robotics",
+    "dm_control/": "shimmy",
+    "highway-": "highway_env",
+    "Meta-World/": "metaworld",
+}
 
 
 class GymnasiumEnv:
@@ -184,14 +202,16 @@ def build_env(
     """Builds one environment without the wrappers that this package replaces; returns it and its time limit.
 
     Raises:
-        EnvError: unknown id (with the nearest known one), or whatever the constructor complains about.
+        EnvError: unknown id (with what to do), or whatever the constructor complains about.
     """
     registered = find_registered(env_id)
+    _require_wrapper_specs(registered)
     with blamed(f"{env_id}: cannot build the environment"):
         if isinstance(registered.entry_point, str):
             load_env_creator(registered.entry_point)  # so that MuJoCo, if it is wanted, is there to be prepared
         prepare_mujoco(clock=not remove_profiler_clock)
-        env = gymnasium.make(registered, max_episode_steps=-1, disable_env_checker=True, **env_kwargs)
+        given = replace(registered, kwargs={**registered.kwargs, **env_kwargs})  # names that make() has too included
+        env = gymnasium.make(given, max_episode_steps=-1, disable_env_checker=True)
     limit = min(registered.max_episode_steps or sys.maxsize, _smallest_limit(env))
     while isinstance(env, (OrderEnforcing, PassiveEnvChecker, TimeLimit)):
         env = env.env
@@ -213,10 +233,36 @@ def find_registered(env_id: str) -> RegisteredEnv:
     if module:
         import_module(module, env_id)
     if name not in gymnasium.registry:
-        nearest = difflib.get_close_matches(name, gymnasium.registry, n=1, cutoff=0.4)
-        hint = f"; the nearest known one is {nearest[0]!r}" if nearest else ""
-        raise EnvError(f"env_id {env_id!r}: no environment {name!r} is registered{hint}")
+        raise EnvError(f"env_id {env_id!r}: no environment {name!r} is registered; {_advice(module, name)}")
     return gymnasium.registry[name]
+
+
+def _advice(module: str, name: str) -> str:
+    """What to do about an id that is not registered: the nearest one, or the module that would register it."""
+    known = {_without_version(one): one for one in sorted(gymnasium.registry)}  # the latest version of each
+    if nearest := difflib.get_close_matches(_without_version(name), known, n=1, cutoff=_NEAR):
+        return f"the nearest known one is {known[nearest[0]]!r}"
+    if module:
+        return f"module {module!r} does not register it: gymnasium.register has to run when the module is imported"
+    package = next((package for start, package in _PACKAGES.items() if name.startswith(start)), None)
+    example = f"{package}:{name}" if package else f"my_module:{name}"
+    return f"put the package's module in front, which registers it: {example}"
+
+
+def _without_version(name: str) -> str:
+    return re.sub(r"-v\d+$", "", name).lower()
+
+
+def _require_wrapper_specs(registered: RegisteredEnv) -> None:
+    """Raises EnvError where a registration names a wrapper in a way from which Gymnasium cannot build it."""
+    for wrapper in registered.additional_wrappers:
+        if not isinstance(wrapper, WrapperSpec) or wrapper.kwargs is None:
+            name = getattr(wrapper, "name", getattr(wrapper, "__name__", repr(wrapper)))
+            place = getattr(wrapper, "entry_point", f"{getattr(wrapper, '__module__', 'module')}:{name}")
+            raise EnvError(
+                f"{registered.id}: additional_wrappers cannot build {name}: register a function that returns the wrapped "
+                f"environment, or give WrapperSpec({name!r}, {place!r}, kwargs={{}}); see docs/environments.md"
+            )
 
 
 def import_module(name: str, wanted_by: str) -> ModuleType:
