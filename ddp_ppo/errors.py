@@ -2,8 +2,15 @@
 
 from __future__ import annotations
 
+import sysconfig
+import traceback
 from collections.abc import Iterator
 from contextlib import contextmanager
+from pathlib import Path
+
+_PATHS = sysconfig.get_paths()
+# Code that is nobody's environment: this package, Python's own modules, installed packages, frozen modules.
+_OTHERS = (str(Path(__file__).parent), _PATHS["stdlib"], _PATHS["purelib"], _PATHS["platlib"], "<")
 
 FAULTS = (Exception, SystemExit)  # an environment's own; KeyboardInterrupt is a person's
 
@@ -13,11 +20,22 @@ class EnvError(ValueError):
 
 
 def describe_cause(error: BaseException) -> str:
-    """One line for a foreign exception; an EnvError speaks for itself."""
+    """One line for a foreign exception and the place in the user's code; an EnvError speaks for itself."""
     text = text_of(error)
     if is_left_debugger(error):
         return "a breakpoint: the debugger has no terminal here, or was left; step through it with ddp-ppo step"
-    return text if isinstance(error, EnvError) else f"{type(error).__name__}: {text}".removesuffix(": ")
+    if isinstance(error, EnvError):
+        return text
+    place = _own_place(error)
+    text = text or (place.line if place and place.line else "")
+    where = f" (in {place.name}, {place.filename}:{place.lineno})" if place else ""
+    return f"{type(error).__name__}: {text}".removesuffix(": ") + where
+
+
+def _own_place(error: BaseException) -> traceback.FrameSummary | None:
+    """The innermost line of a traceback that belongs to the user; None where all of it is of installed packages."""
+    frames = traceback.extract_tb(error.__traceback__)
+    return next((frame for frame in reversed(frames) if not frame.filename.startswith(_OTHERS)), None)
 
 
 def is_left_debugger(error: BaseException) -> bool:

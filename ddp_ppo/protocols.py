@@ -178,7 +178,7 @@ class ActorReport:
         episode_terminations: how many of them the task itself ended.
         obs_rms_moments: moments of this rollout's raw observations alone; None without normalisation.
         return_rms_moments: moments of its running discounted returns alone; None without reward scaling.
-        reward_terms: the mean of each part of the reward that the environments name.
+        reward_terms: the mean over steps and environments of each part of the reward that is named, 0 without it.
         overlap: bodies that overlap at the first reset, in words; empty if none do, and in every later rollout.
         sample_seconds, annotate_seconds: what stepping the environments and what completing the rollout took.
         state: where the environments stand now.
@@ -202,8 +202,9 @@ class ActorReport:
 class BatchEnv(Protocol):
     """K independent environments stepped as arrays, each reset in the same step in which its episode ends.
 
-    A class may also have `run_steps(act, rows)`, which does what `step_loop.run_steps` does with its `step`, faster. It
-    has written the ends of a step (`rows.terminated`, `rows.truncated`) before it asks for the next action.
+    A class may also have `run_steps(act, rows)`, with parameters of these names, which does what `step_loop.run_steps`
+    does with its `step`, faster. It has written the ends of a step (`rows.terminated`, `rows.truncated`) before it asks
+    for the next action.
     """
 
     spec: EnvSpec
@@ -222,7 +223,7 @@ class BatchEnv(Protocol):
         """Continues from a saved state; returns the current obs [K, D]."""
 
     def reward_terms(self) -> Mapping[str, NDArray[np.float64]]:
-        """Named parts of the last step's reward, [K] each; empty where the environment names none."""
+        """Named parts of the last step's reward, [K] each; a part that a step does not name is 0 there."""
 
     def close(self) -> None:
         """Frees what the environments hold."""

@@ -1,6 +1,9 @@
 """What is said of an exception, whatever it does when it is asked."""
 
+import inspect
 import unittest
+
+import numpy as np
 
 from ddp_ppo.errors import EnvError, blamed, describe_cause
 
@@ -8,6 +11,10 @@ from ddp_ppo.errors import EnvError, blamed, describe_cause
 class Mute(Exception):
     def __str__(self):
         raise RuntimeError("no words")
+
+
+def fail(array):
+    return array.max()  # raised inside NumPy
 
 
 class CauseTest(unittest.TestCase):
@@ -25,8 +32,23 @@ class CauseTest(unittest.TestCase):
 
 
 class BlameTest(unittest.TestCase):
+    def test_the_innermost_line_of_the_user_s_code_is_named(self):  # S-2
+        line = inspect.getsourcelines(fail)[1]
+        with self.assertRaises(EnvError) as caught, blamed("no. 3"):
+            fail(np.array([], np.float32))
+        self.assertEqual(
+            str(caught.exception),
+            "no. 3: ValueError: zero-size array to reduction operation maximum which has no identity "
+            f"(in fail, {__file__}:{line + 1})",
+        )
+
+    def test_an_assertion_without_a_text_shows_its_line(self):  # S-2
+        with self.assertRaisesRegex(EnvError, r"AssertionError: assert not self \(in test_an_.*test_errors.py:\d+\)$"):
+            with blamed("no. 3"):
+                assert not self
+
     def test_an_exit_is_the_environment_s_error_and_an_interrupt_is_not(self):
-        with self.assertRaisesRegex(EnvError, "^no. 3: SystemExit: 7$"), blamed("no. 3"):
+        with self.assertRaisesRegex(EnvError, r"^no. 3: SystemExit: 7 \(in .*\)$"), blamed("no. 3"):
             raise SystemExit(7)
         with self.assertRaises(KeyboardInterrupt), blamed("no. 3"):
             raise KeyboardInterrupt

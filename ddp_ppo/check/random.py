@@ -21,7 +21,7 @@ _CHUNK = 100
 _FEWEST_STEPS = 1000  # of each environment, so that short episodes are many
 _SECONDS = 3.0
 _MAX_NAMED = 6
-_LARGE_REWARD = 100.0
+_LARGE_REWARD, _SMALL_REWARD = 100.0, 0.01
 _OUTLIER = 1000.0  # a reward so many times the usual one hides it, whatever divides them
 _COARSE = 32  # values that float32 can tell apart, below which a column's changes are lost
 _FAR = 1000.0  # from 0; nearer ones that hardly move may simply lie still
@@ -74,7 +74,7 @@ def reward_findings(path: Recording, *, is_normalized: bool) -> Findings:
     """
     if not path.reward.any():
         return Findings([f"every reward of {path.reward.size} random steps is 0: there is nothing to learn from"], [])
-    return Findings([], [*_same_rewards(path), *_large_rewards(path, is_normalized), *_other_sums(path)])
+    return Findings([], [*_same_rewards(path), *_size_of_rewards(path, is_normalized), *_other_sums(path)])
 
 
 def _same_rewards(path: Recording) -> list[str]:
@@ -85,7 +85,7 @@ def _same_rewards(path: Recording) -> list[str]:
     return [f"every reward is {lowest:g} and nothing terminates an episode: no action is better than another"]
 
 
-def _large_rewards(path: Recording, is_normalized: bool) -> list[str]:
+def _size_of_rewards(path: Recording, is_normalized: bool) -> list[str]:
     sizes = np.abs(path.reward)
     largest, usual = float(sizes.max()), float(np.median(sizes[sizes > 0]))
     if largest > _OUTLIER * max(1.0, usual):
@@ -93,6 +93,10 @@ def _large_rewards(path: Recording, is_normalized: bool) -> list[str]:
         return [f"{text} hides them, normalised or not: let no single reward be so large"]
     if largest > _LARGE_REWARD and not is_normalized:
         return [f"rewards up to {largest:g} and normalize_reward: false: scale them, or normalise"]
+    if largest < _SMALL_REWARD and not is_normalized:
+        return [
+            f"no reward above {largest:g} and normalize_reward: false: the critic hardly moves; scale, or normalise"
+        ]
     return []
 
 
@@ -113,7 +117,7 @@ def column_findings(path: Recording, columns: tuple[Column, ...]) -> Findings:
     lowest, highest = values.min(axis=0), values.max(axis=0)
     fixed = np.flatnonzero(lowest == highest)
     if len(fixed) == len(columns):
-        return Findings(["the observation never changes"], [])
+        return Findings([], ["the observation never changes: right for a bandit, else nothing tells states apart"])
     notes = []
     if len(fixed):
         named = listed([f"{columns[i].name} = {values[0, i]:g}" for i in fixed], _MAX_NAMED)

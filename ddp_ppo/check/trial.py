@@ -5,7 +5,6 @@ Shapes: T steps, K environments, D observation size, A action size.
 
 from __future__ import annotations
 
-import traceback
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
@@ -136,13 +135,15 @@ class Recording(NamedTuple):
     @staticmethod
     def joined(parts: Sequence[Recording]) -> Recording:
         """One recording of its parts in order."""
-        names = [name for name in parts[0].terms if all(name in part.terms for part in parts)]
+        names = dict.fromkeys(name for part in parts for name in part.terms)
         arrays = {
             name: np.concatenate([getattr(part, name) for part in parts])
             for name in ("reached", "reward", "terminated", "truncated")
         }
         obs = np.concatenate([parts[0].obs[:1], *(part.obs[1:] for part in parts)])
-        terms = {name: np.concatenate([part.terms[name] for part in parts]) for name in names}
+        terms = {
+            name: np.concatenate([part.terms.get(name, np.zeros_like(part.reward)) for part in parts]) for name in names
+        }
         return Recording(obs, terms=terms, **arrays)
 
 
@@ -151,17 +152,9 @@ def call(where: str, function: Callable[..., Any], *args: Any, **kwargs: Any) ->
     try:
         return function(*args, **kwargs)
     except EnvError as error:
-        raise StageError(f"{error}{_origin(error)}") from error
+        raise StageError(str(error)) from error
     except FAULTS as error:
-        raise StageError(f"{where}: {describe_cause(error)}{_origin(error)}") from error
-
-
-def _origin(error: BaseException) -> str:
-    """The line of code that raised."""
-    while error.__cause__ is not None:
-        error = error.__cause__
-    frames = traceback.extract_tb(error.__traceback__)
-    return f" ({frames[-1].filename}:{frames[-1].lineno})" if frames else ""
+        raise StageError(f"{where}: {describe_cause(error)}") from error
 
 
 def record(env: BatchEnv, obs: FloatArray, actions: NDArray[Any]) -> Recording:
@@ -203,14 +196,15 @@ def record_choices(env: BatchEnv, obs: FloatArray, chooser: Chooser, num_steps: 
         rewards.append(result.reward.copy())
         ends.append((result.terminated.copy(), result.truncated.copy()))
         terms.append({name: values.copy() for name, values in call("reward_terms", env.reward_terms).items()})
-    names = [name for name in terms[0] if all(name in each for each in terms)] if terms else []
+    names = dict.fromkeys(name for each in terms for name in each)  # in the order of their first steps
+    absent = np.zeros(len(obs))
     return Recording(
         np.array(seen),
         np.array(reached).reshape(-1, *obs.shape),
         np.array(rewards).reshape(-1, len(obs)),
         np.array([terminated for terminated, _ in ends], bool).reshape(-1, len(obs)),
         np.array([truncated for _, truncated in ends], bool).reshape(-1, len(obs)),
-        {name: np.array([each[name] for each in terms]) for name in names},
+        {name: np.array([each.get(name, absent) for each in terms]) for name in names},
     )
 
 

@@ -118,11 +118,6 @@ RULES = (
             f"env_ids: {len(c.env_ids)} tasks need as many environments of each learner, it has {c.envs_per_learner}"
         ),
     ),
-    Rule(
-        ("env_kwargs",),
-        lambda c: "max_episode_steps" in c.env_kwargs,
-        lambda c: "env_kwargs: max_episode_steps is a setting, not an argument here",
-    ),
 )
 
 

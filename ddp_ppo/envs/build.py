@@ -195,7 +195,10 @@ def _build(
     class_path = own_class_path(env_id, backend)
     if class_path is not None:
         if limit is not None:
-            raise EnvError(f"{class_path}: max_episode_steps has no effect on it, a class of your own keeps the time")
+            raise EnvError(
+                f"{class_path}: max_episode_steps has no effect on a vectorised class, which keeps the time: give the "
+                f"limit to its constructor, as in env_kwargs={{max_episode_steps: {limit}}} for an argument of this name"
+            )
         with instances.building(numbers[0]):
             own = _build_own(class_path, num_envs, env_kwargs)
         if own.spec.env_id != env_id:  # a subclass keeps its parent's, a checkpoint must find its own again

@@ -9,16 +9,18 @@ from __future__ import annotations
 import difflib
 import importlib
 import os
+import re
 import sys
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
+from dataclasses import replace
 from types import ModuleType
 from typing import Any
 
 import gymnasium
 import numpy as np
 from gymnasium.envs.registration import EnvSpec as RegisteredEnv
-from gymnasium.envs.registration import load_env_creator
+from gymnasium.envs.registration import WrapperSpec, load_env_creator
 from gymnasium.wrappers import OrderEnforcing, PassiveEnvChecker, TimeLimit
 from numpy.typing import NDArray
 
@@ -40,6 +42,22 @@ from ddp_ppo.errors import FAULTS, EnvError, blamed, describe_cause
 from ddp_ppo.protocols import EnvSpec, FloatArray, PlainState, Step
 
 _Env = gymnasium.Env[Any, Any]
+_NEAR = 0.75  # how alike two ids have to be, without their versions, for one to be a slip of the other
+# Which package registers ids that begin so, of packages that Gymnasium does not load on its own.
+_PACKAGES = {
+    "ALE/": "ale_py",
+    "MiniGrid-": "minigrid",
+    "BabyAI-": "minigrid",
+    "Fetch": "gymnasium_robotics",
+    "Hand": "gymnasium_robotics",
+    "AntMaze_": "gymnasium_robotics",
+    "PointMaze_": "gymnasium_robotics",
+    "Adroit": "gymnasium_robotics",
+    "FrankaKitchen-": "gymnasium_robotics",
+    "dm_control/": "shimmy",
+    "highway-": "highway_env",
+    "Meta-World/": "metaworld",
+}
 
 
 class GymnasiumEnv:
@@ -166,17 +184,17 @@ class GymnasiumEnv:
 
     def reward_terms(self) -> Mapping[str, NDArray[np.float64]]:
         """The numbers that the last step's infos hold under keys `reward_*`; 0 where an environment gave none."""
-        for number, info in zip(self._numbers, self._infos, strict=True):
-            if not isinstance(info, Mapping):
-                raise EnvError(f"environment {number}: the info of a step must be a dict, not {type(info).__name__}")
-        keys = {key for info in self._infos for key in info}
-        names = {key for key in keys if isinstance(key, str) and key.startswith("reward_")}
-        terms = {name: [info.get(name, 0.0) for info in self._infos] for name in sorted(names)}
-        return {
-            name: np.array(values, np.float64)
-            for name, values in terms.items()
-            if all(_is_number(value) for value in values)
-        }
+        terms: dict[str, NDArray[np.float64]] = {}
+        for index, info in enumerate(self._infos):
+            if type(info) is not dict and not isinstance(info, Mapping):  # the first question is the quicker one
+                number, kind = self._numbers[index], type(info).__name__
+                raise EnvError(f"environment {number}: the info of a step must be a dict, not {kind}")
+            for key, value in info.items():
+                if type(key) is str and key.startswith("reward_") and _is_number(value):
+                    if key not in terms:
+                        terms[key] = np.zeros(self.num_envs)
+                    terms[key][index] = value
+        return terms
 
     def gymnasium_env(self, index: int) -> _Env:
         """Environment `index` itself, to be looked at when something has gone wrong."""
@@ -198,7 +216,7 @@ def build_env(
     """Builds one environment without the wrappers that this package replaces; returns it and its time limit.
 
     Raises:
-        EnvError: unknown id (with the nearest known one), or whatever the constructor complains about.
+        EnvError: unknown id (with what to do), or whatever the constructor complains about.
     """
     with ALONE.building(0):
         return _build_env(env_id, env_kwargs, max_episode_steps, remove_profiler_clock)
@@ -208,11 +226,13 @@ def _build_env(
     env_id: str, env_kwargs: Mapping[str, Any], max_episode_steps: int | None, remove_profiler_clock: bool
 ) -> tuple[_Env, int | None]:
     registered = find_registered(env_id)
+    _require_wrapper_specs(registered)
     with explained(), blamed(f"{env_id}: cannot build the environment"):
         if isinstance(registered.entry_point, str):
             load_env_creator(registered.entry_point)  # so that MuJoCo, if it is wanted, is there to be prepared
         prepare_mujoco(clock=not remove_profiler_clock)
-        env = gymnasium.make(registered, max_episode_steps=-1, disable_env_checker=True, **env_kwargs)
+        given = replace(registered, kwargs={**registered.kwargs, **env_kwargs})  # names that make() has too included
+        env = gymnasium.make(given, max_episode_steps=-1, disable_env_checker=True)
     limit = min(registered.max_episode_steps or sys.maxsize, _smallest_limit(env))
     while isinstance(env, (OrderEnforcing, PassiveEnvChecker, TimeLimit)):
         env = env.env
@@ -234,10 +254,36 @@ def find_registered(env_id: str) -> RegisteredEnv:
     if module:
         import_module(module, env_id)
     if name not in gymnasium.registry:
-        nearest = difflib.get_close_matches(name, gymnasium.registry, n=1, cutoff=0.4)
-        hint = f"; the nearest known one is {nearest[0]!r}" if nearest else ""
-        raise EnvError(f"env_id {env_id!r}: no environment {name!r} is registered{hint}")
+        raise EnvError(f"env_id {env_id!r}: no environment {name!r} is registered; {_advice(module, name)}")
     return gymnasium.registry[name]
+
+
+def _advice(module: str, name: str) -> str:
+    """What to do about an id that is not registered: the nearest one, or the module that would register it."""
+    known = {_without_version(one): one for one in sorted(gymnasium.registry)}  # the latest version of each
+    if nearest := difflib.get_close_matches(_without_version(name), known, n=1, cutoff=_NEAR):
+        return f"the nearest known one is {known[nearest[0]]!r}"
+    if module:
+        return f"module {module!r} does not register it: gymnasium.register has to run when the module is imported"
+    package = next((package for start, package in _PACKAGES.items() if name.startswith(start)), None)
+    example = f"{package}:{name}" if package else f"my_module:{name}"
+    return f"put the package's module in front, which registers it: {example}"
+
+
+def _without_version(name: str) -> str:
+    return re.sub(r"-v\d+$", "", name).lower()
+
+
+def _require_wrapper_specs(registered: RegisteredEnv) -> None:
+    """Raises EnvError where a registration names a wrapper in a way from which Gymnasium cannot build it."""
+    for wrapper in registered.additional_wrappers:
+        if not isinstance(wrapper, WrapperSpec) or wrapper.kwargs is None:
+            name = getattr(wrapper, "name", getattr(wrapper, "__name__", repr(wrapper)))
+            place = getattr(wrapper, "entry_point", f"{getattr(wrapper, '__module__', 'module')}:{name}")
+            raise EnvError(
+                f"{registered.id}: additional_wrappers cannot build {name}: register a function that returns the wrapped "
+                f"environment, or give WrapperSpec({name!r}, {place!r}, kwargs={{}}); see docs/environments.md"
+            )
 
 
 def import_module(name: str, wanted_by: str) -> ModuleType:
@@ -249,7 +295,9 @@ def import_module(name: str, wanted_by: str) -> ModuleType:
 
 
 def _is_number(value: Any) -> bool:
-    """Whether a float can hold it."""
+    """Whether it is one number that a float can hold."""
+    if isinstance(value, np.ndarray):
+        return value.shape == () and value.dtype.kind in "biuf"
     return isinstance(value, NUMBERS) and not (isinstance(value, int) and abs(value) > sys.float_info.max)
 
 

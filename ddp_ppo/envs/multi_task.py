@@ -82,6 +82,7 @@ class MixedEnv:
     def run_steps(self, act: Act, rows: Rows) -> dict[str, float]:
         """`step_loop.run_steps`, and the mean return of each task's episodes that ended; NaN where none has."""
         terms = run_steps(self, act, rows)
+        terms |= {f"episode_return/{env_id}": math.nan for env_id in self.spec.env_id.split(", ")}
         returns = self._finished_returns(rows.reward, rows.terminated | rows.truncated)
         for env, own in self._parts:
             finished = [value for each in returns[own] for value in each]

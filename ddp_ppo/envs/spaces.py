@@ -56,7 +56,10 @@ def observation_writer(space: Space[Any]) -> tuple[int, WriteObs]:
             row[index] = 1.0
 
         return size, write_one_hot
-    raise EnvError(f"observation space {one_line(space)} is not supported: use a Box or a Discrete space")
+    raise EnvError(
+        f"observation space {one_line(space)} is not supported: use a Box or a Discrete space; register the environment "
+        "with additional_wrappers=(gymnasium.wrappers.FlattenObservation.wrapper_spec(),) to flatten it"
+    )
 
 
 def image_fields(space: Space[Any]) -> dict[str, Any]:

@@ -7,30 +7,39 @@ Shapes: T rollout_length, K environments of the actor.
 
 from __future__ import annotations
 
-from collections import defaultdict
-from collections.abc import Callable
+import inspect
+from collections.abc import Callable, Mapping
 from functools import partial
 
 import numpy as np
+from numpy.typing import NDArray
 
-from ddp_ppo.errors import printable
+from ddp_ppo.errors import EnvError, printable
 from ddp_ppo.protocols import Act, BatchEnv, Rows
 
-_TERMS_INTERVAL = 16  # steps between two looks at the reward's terms, which lie in K dictionaries
+_PARAMETERS = ["act", "rows"]  # of a class's own loop; a method of this name with others is something else
 
 
 def step_loop(env: BatchEnv) -> Callable[[Act, Rows], dict[str, float]]:
-    """The loop of these environments: their own where they have one."""
+    """The loop of these environments: their own `run_steps(act, rows)` where they have one."""
     own: Callable[[Act, Rows], dict[str, float]] | None = getattr(env, "run_steps", None)
-    return own or partial(run_steps, env)
+    return own if own is not None and _parameters_of(own) == _PARAMETERS else partial(run_steps, env)
+
+
+def _parameters_of(method: object) -> list[str]:
+    """The names of a method's parameters; none where it is not callable or does not say."""
+    try:
+        return [*inspect.signature(method).parameters]  # type: ignore[arg-type]
+    except (TypeError, ValueError):
+        return []
 
 
 def run_steps(env: BatchEnv, act: Act, rows: Rows) -> dict[str, float]:
-    """Fills T steps of rows; returns the means of the reward's named terms over the steps that were looked at."""
-    env_step, progress = env.step, rows.progress
+    """Fills T steps of rows; returns the mean of each named term of the reward, which is 0 in steps without it."""
+    env_step, env_terms, progress = env.step, env.reward_terms, rows.progress
     obs, actions, reward = list(rows.obs), list(rows.act), list(rows.reward)
     terminated, truncated = list(rows.terminated), list(rows.truncated)
-    terms: dict[str, list[float]] = defaultdict(list)
+    sums: dict[str, NDArray[np.float64]] = {}
     for step in range(len(actions)):
         progress[0] = step
         result = env_step(act(step, obs[step], actions[step]))
@@ -41,7 +50,21 @@ def run_steps(env: BatchEnv, act: Act, rows: Rows) -> dict[str, float]:
         if np.count_nonzero(result.truncated):
             ended = result.truncated
             rows.final_obs[step][ended] = result.final_obs[ended]
-        if step % _TERMS_INTERVAL == 0:
-            for name, values in env.reward_terms().items():
-                terms[name].append(float(values.mean()))
-    return {printable(name): sum(means) / len(means) for name, means in terms.items()}
+        if terms := env_terms():
+            _add_terms(sums, terms, result.reward.shape)
+    return {printable(name): float(total.mean()) / len(actions) for name, total in sums.items()}
+
+
+def _add_terms(
+    sums: dict[str, NDArray[np.float64]], terms: Mapping[str, NDArray[np.float64]], shape: tuple[int, ...]
+) -> None:
+    """Adds one step's terms [K] to the sums, each of which begins with the first step that has it."""
+    try:
+        for name, values in terms.items():
+            if name not in sums:
+                sums[name] = np.zeros(shape)
+            sums[name] += values
+    except (AttributeError, TypeError, ValueError) as error:
+        raise EnvError(
+            f"reward_terms() has to return a dict of arrays of shape {shape}, not {type(terms).__name__}: {error}"
+        ) from error

@@ -11,14 +11,13 @@ import multiprocessing
 import os
 import signal
 import sys
-import traceback
 from collections.abc import Callable
 from multiprocessing.connection import Connection
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
 
-from ddp_ppo.errors import describe_cause, text_of
+from ddp_ppo.errors import describe_cause
 from ddp_ppo.evaluation.drawing import Film, NoPictureError, Scene, film_scene, show_scene
 from ddp_ppo.processes.lifetime import die_with_parent
 
@@ -158,13 +157,5 @@ def _child(connection: Connection, backend: str, task: Callable[..., Any], argum
     except Exception as error:  # whatever graphics and a user's environment raise becomes the reason
         uses_mujoco = any(name.partition(".")[0] == "mujoco" for name in sys.modules)
         is_its_matter = uses_mujoco and not isinstance(error, NoPictureError)
-        answer = (RenderError if is_its_matter else _OtherError)(_reason(error))
+        answer = (RenderError if is_its_matter else _OtherError)(describe_cause(error))
     connection.send(answer)
-
-
-def _reason(error: Exception) -> str:
-    """What was raised; where, if it does not say why."""
-    if text_of(error):
-        return describe_cause(error)
-    place = traceback.extract_tb(error.__traceback__)[-1]
-    return f"{describe_cause(error)} in {place.name} ({place.filename}:{place.lineno})"

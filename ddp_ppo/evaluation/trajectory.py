@@ -40,7 +40,7 @@ class Trajectory:
         act: [T, A] float32 within the bounds or [T] int64, the environment's own values: what it got.
         policy_act: what the policy wanted; the same unless given actions were replayed.
         reward: [T] raw.
-        terms: the reward's named parts, [T] each; NaN where a step did not give one.
+        terms: the reward's named parts, [T] each; 0 in a step without one.
         end: "terminated", "truncated", or "cut" where it could have gone on.
     """
 
@@ -150,8 +150,9 @@ def _columns(
     steps: Sequence[_Step], i: int
 ) -> tuple[NDArray[Any], NDArray[Any], NDArray[np.float64], dict[str, NDArray[np.float64]]]:
     """act, policy_act, reward and terms of environment i."""
-    missing = np.full(EVAL_BLOCK, np.nan)
-    terms = {name: np.array([step.terms.get(name, missing)[i] for step in steps]) for name in steps[0].terms}
+    absent = np.zeros(EVAL_BLOCK)
+    names = dict.fromkeys(name for step in steps for name in step.terms)  # in the order of their first steps
+    terms = {name: np.array([step.terms.get(name, absent)[i] for step in steps]) for name in names}
     act, policy_act, reward = (np.stack([getattr(step, name)[i] for step in steps]) for name in _Step._fields[:3])
     return act, policy_act, reward, terms
 

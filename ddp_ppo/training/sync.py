@@ -86,11 +86,12 @@ class Sync:
 
     def state_dict(self) -> dict[str, Any]:
         """What the next rounds depend on, as plain values."""
-        return {"rounds_apart": self._rounds_apart}
+        return {"rounds_apart": self._rounds_apart, "terms": list(self._terms)}
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
         """Goes on where `state_dict` was called."""
         self._rounds_apart = int(state["rounds_apart"])
+        self._terms = tuple(state.get("terms", ()))  # missing in checkpoints of earlier versions
 
     def after_round(
         self,
@@ -204,11 +205,17 @@ def term_names(reports: Sequence[ActorReport]) -> list[str]:
 
 
 def reward_metrics(reports: Sequence[ActorReport], names: Sequence[str]) -> dict[str, float]:
-    """Means over the actors of these terms of the reward; NaN where none of them has anything finite to report."""
+    """Means over the actors of these terms of the reward, which are 0 for an actor that has not met them.
+
+    A value that is not finite says nothing; NaN where the actors that have met a term report nothing else.
+    """
     metrics = {}
     for name in names:
-        values = [value for report in reports if math.isfinite(value := report.reward_terms.get(name, math.nan))]
-        metrics[f"reward/{name.removeprefix('reward_')}"] = sum(values) / len(values) if values else math.nan
+        met = [report.reward_terms[name] for report in reports if name in report.reward_terms]
+        finite = [value for value in met if math.isfinite(value)]
+        count = len(finite) + len(reports) - len(met)
+        mean = math.nan if met and not finite else sum(finite) / count
+        metrics[f"reward/{name.removeprefix('reward_')}"] = mean
     return metrics
 
 

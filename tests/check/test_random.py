@@ -40,6 +40,11 @@ class RewardTest(unittest.TestCase):
             self.assertRegex(note, r"size 1e\+06 among usual ones of 0.5 hides them")
         self.assertEqual(self.notes(-0.1, 0, 0, -0.2, 100), [])  # MountainCarContinuous's goal
 
+    def test_small_rewards_are_to_be_normalised(self):  # N-26
+        self.assertRegex(self.notes(1e-4, 0, -2e-4, is_normalized=False)[0], "no reward above 0.0002 and normalize_rew")
+        self.assertEqual(self.notes(1e-4, 0, -2e-4), [])
+        self.assertEqual(self.notes(1e-4, 0, 0.01, is_normalized=False), [])
+
     def test_terms_that_do_not_add_up_are_a_note(self):
         terms = {"reward_near": (1, 2), "reward_effort": (-0.5, -1)}
         self.assertEqual(self.notes(0.5, 1, terms=terms), [])
@@ -53,10 +58,11 @@ class ColumnTest(unittest.TestCase):
         columns = tuple(Column(f"c{index}") for index in range(len(obs[0])))
         return column_findings(path_of(obs), columns)
 
-    def test_columns_that_never_change_are_named_and_all_of_them_are_a_fault(self):
+    def test_columns_that_never_change_are_named_and_all_of_them_are_a_bandit_s(self):  # S-3
         self.assertEqual(self.found((0, 1), (1, 2)), ([], []))
         self.assertEqual(self.found((0, 7), (1, 7)).notes, ["1 of 2 columns never change: c1 = 7"])
-        self.assertEqual(self.found((0, 7), (0, 7)).faults, ["the observation never changes"])
+        text = "the observation never changes: right for a bandit, else nothing tells states apart"
+        self.assertEqual(self.found((0, 7), (0, 7)), ([], [text]))
 
     def test_changes_that_float32_can_hardly_hold_are_a_note(self):
         (note,) = self.found((0, 1e6), (1, 1e6 + 0.5)).notes

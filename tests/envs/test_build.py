@@ -204,8 +204,10 @@ class ModuleTest(unittest.TestCase):
             make_batch_env("tests.support.script_env:CheckpointedEnv", 2, env_kwargs={})
         with self.assertRaisesRegex(EnvError, "no class 'Missing'"):
             make_batch_env("robot", 2, backend=f"{__name__}:Missing")
-        with self.assertRaisesRegex(EnvError, "max_episode_steps"):
-            make_batch_env(own, 2, max_episode_steps=5)
+
+    def test_a_time_limit_for_a_vectorised_class_is_refused_with_what_to_write(self):  # N-14
+        with self.assertRaisesRegex(EnvError, r"as in env_kwargs=\{max_episode_steps: 5\}"):
+            make_batch_env(f"{__name__}:OwnBatchEnv", 2, max_episode_steps=5)
 
 
 if __name__ == "__main__":

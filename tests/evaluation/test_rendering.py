@@ -51,7 +51,7 @@ class VideoTest(RenderingTestCase):
 
 class FailureTest(RenderingTestCase):
     def test_an_environment_that_raises(self):
-        self.assertEqual(self.reason(painted("raise")), "ValueError: no paint-4711")
+        self.assertRegex(self.reason(painted("raise")), r"\AValueError: no paint-4711 \(in render, ")
 
     def test_a_process_that_dies(self):
         self.assertIn("its process ended with signal SIGABRT", self.reason(painted("abort")))
@@ -70,7 +70,8 @@ class FailureTest(RenderingTestCase):
 
     def test_an_error_without_words_is_told_by_its_place(self):
         self.assertRegex(
-            self.reason(painted("assert")), r"\AAssertionError in render \(.*tests/support/drawing\.py:\d+\)\Z"
+            self.reason(painted("assert")),
+            r"\AAssertionError: assert .* \(in render, .*tests/support/drawing\.py:\d+\)\Z",
         )
 
     def test_a_window_that_the_environment_never_opens(self):

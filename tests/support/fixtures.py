@@ -116,6 +116,23 @@ class LateTerm(Count):
         return obs, reward, terminated, truncated, {"reward_late": 0.5} if self.t >= 20 else {}
 
 
+class Bonus(Count):
+    """`Count` whose last step of an episode names a term of the reward, 1; in episodes before `first` none does."""
+
+    def __init__(self, length=5, first=1) -> None:
+        super().__init__(length)
+        self.first, self.episode = first, 0
+
+    def reset(self, *, seed=None, options=None):
+        self.episode += 1
+        return super().reset(seed=seed)
+
+    def step(self, action):
+        obs, reward, terminated, truncated, _ = super().step(action)
+        is_paid = terminated and self.episode >= self.first
+        return obs, reward, terminated, truncated, {"reward_success": 1.0} if is_paid else {}
+
+
 class Forgetful(Count):
     """`Count` without a way to save its state."""
 
@@ -360,6 +377,7 @@ for _class in (
     Script,
     Count,
     LateTerm,
+    Bonus,
     Forgetful,
     Misbehaving,
     RewardType,

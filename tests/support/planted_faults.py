@@ -559,7 +559,7 @@ FAULTS = {
     OutsideSpace: Fault("interface", r"its space says \[-0.75, 0.75\]"),
     SameBuffer: Fault("interface", "the array of the call before"),
     ConstantColumn: Fault("random actions", r"1 of 4 columns never change: obs\[3\] = 7", True),
-    BlindObservation: Fault("random actions", "the observation never changes"),
+    BlindObservation: Fault("random actions", "the observation never changes: right for a bandit", True),
     NoReward: Fault("interface", "the reward is None"),
     ArrayReward: Fault("interface", r"the reward is an array of shape \(1,\)"),
     InfiniteReward: Fault("interface", "the reward is inf"),

@@ -79,11 +79,13 @@ class TwoLearnersTest(unittest.TestCase):
     def test_a_resumed_run_knows_whether_learners_differ(self):
         self.assertEqual(self.both("resumed"), [True, False])
 
+    def test_a_resumed_run_knows_the_terms_of_the_rounds_before(self):
+        self.assertEqual(self.both("terms_after_a_resume"), {"reward/a": 0.0, "reward/b": 0.0})
+
     def test_a_term_of_the_reward_is_known_in_the_round_in_which_any_rank_first_meets_it(self):
-        nan = math.nan
         found = [terms for terms, _ in self.ranks[0]["terms"]]
-        expected = [{}, {"reward/b": 2.0}, {"reward/b": 4.0}, {"reward/a": 1.0, "reward/b": nan}]
-        expected.append({"reward/a": nan, "reward/b": nan})
+        expected = [{}, {"reward/b": 2.0}, {"reward/b": 4.0}, {"reward/a": 0.5, "reward/b": 0.0}]
+        expected.append({"reward/a": 0.0, "reward/b": 0.0})
         self.assertEqual(repr(found), repr(expected))
         self.assertEqual(repr(self.ranks[0]["terms"]), repr(self.ranks[1]["terms"]))
 
@@ -125,15 +127,15 @@ class RewardMetricsTest(unittest.TestCase):
         self.assertEqual(term_names(self.REPORTS), ["reward_ctrl", "reward_forward"])
         self.assertEqual(term_names([report()]), [])
 
-    def test_a_term_is_the_mean_of_the_actors_that_report_it(self):
-        found = reward_metrics(self.REPORTS, ["reward_ctrl", "reward_forward"])
-        self.assertEqual(found, {"reward/ctrl": -2.0, "reward/forward": 2.0})
+    def test_a_term_is_the_mean_of_all_actors_and_0_for_one_that_has_not_met_it(self):  # N-03
+        found = reward_metrics(self.REPORTS, ["reward_ctrl", "reward_forward", "reward_there"])
+        self.assertEqual(found, {"reward/ctrl": -2.0, "reward/forward": 1.0, "reward/there": 0.0})
 
-    def test_what_nobody_reports_or_is_not_finite_is_nothing_to_report(self):
+    def test_what_is_not_finite_is_nothing_to_report(self):
         terms = [{"reward_a": math.inf, "reward_b": 1.0}, {"reward_b": math.nan}]
-        found = reward_metrics([report(reward_terms=each) for each in terms], ["reward_a", "reward_b", "reward_c"])
+        found = reward_metrics([report(reward_terms=each) for each in terms], ["reward_a", "reward_b"])
         self.assertEqual(found["reward/b"], 1.0)
-        self.assertTrue(math.isnan(found["reward/a"]) and math.isnan(found["reward/c"]))
+        self.assertTrue(math.isnan(found["reward/a"]))
 
 
 if __name__ == "__main__":

@@ -569,8 +569,8 @@ class EpisodesTest(FolderTestCase):
             self.assertTrue(math.isfinite(float(row["train/policy_loss"]) + float(row["train/value_loss"])))
 
     def test_a_term_of_the_reward_has_a_column_from_the_round_in_which_it_first_appears(self):
-        # Steps 1-16, 17-32, 33-40 and 1-8, 9-24 of an episode, of which steps 1, 17, 33 and 9 are looked at.
-        self.assertEqual(numbers(self.rows["late"], "reward/late"), [None, None, 0.5, None])
+        # 0.5 from step 20 on, in steps 1-16, 17-32, 33-40 and 1-8, 9-24 of an episode: 13, 8 and 5 times of 16.
+        self.assertEqual(numbers(self.rows["late"], "reward/late"), [None, 0.40625, 0.25, 0.15625])
 
     def test_it_is_said_once_that_no_episode_has_ended(self):  # O-10
         lines = [line for line in self.ended["endless"].out.splitlines() if re.search("no episode", line)]

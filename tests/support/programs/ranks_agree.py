@@ -204,6 +204,10 @@ def name_terms():
         metrics = one_round(sync, empty, reports=reports).metrics
         found = {name: value for name, value in metrics.items() if name.startswith("reward/")}
         seen["terms"].append([found, group._num_calls - calls])
+    resumed = sync_of(make_learner())
+    resumed.load_state_dict(sync.state_dict())
+    metrics = one_round(resumed, empty).metrics
+    seen["terms_after_a_resume"] = {name: value for name, value in metrics.items() if name.startswith("reward/")}
 
 
 with LearnerGroup(topology, timeout_seconds=60) as group:
