@@ -10,7 +10,7 @@ from dataclasses import dataclass, replace
 
 from ddp_ppo.config.settings import Config, ConfigError
 from ddp_ppo.distributed.topology import TrainingTopology, resolve_training_topology
-from ddp_ppo.envs.build import describe_env
+from ddp_ppo.envs.build import backend_notes, describe_env
 from ddp_ppo.learners.interface import LearnerJob, LearnerKind
 from ddp_ppo.learners.registry import learner_kind
 from ddp_ppo.learners.starting_point import StartingPoint
@@ -104,6 +104,7 @@ def prepare(config: Config, *, environ: Mapping[str, str]) -> Plan:
     pretrained = kind.pretrained(config, environ)
     resumed, notes = find_resumed(config, network, environ)
     advice = [*kind.notes(config, topology.device), *machine_advice(topology), *image_advice(config, env)]
+    advice += backend_notes(**config.env_arguments)
     if config.init_from is None and resumed is None:
         advice += action_advice(config, env)
     plan = Plan(
