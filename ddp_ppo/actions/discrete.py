@@ -16,6 +16,7 @@ from numpy.typing import NDArray
 
 from ddp_ppo.actions.action import Array, FloatArray, Head, Node, Probe, Series, fits
 from ddp_ppo.maths.distributions import categorical_logp, exp, log_softmax, taken
+from ddp_ppo.maths.rows import row_dots
 
 
 class CategoricalHead:
@@ -81,7 +82,7 @@ class CategoricalGradient:
         self._act = act
         self._log_probabilities = log_softmax(output)
         self._probabilities = np.exp(self._log_probabilities)
-        self._entropy = -np.vecdot(self._probabilities, self._log_probabilities)
+        self._entropy = -row_dots(self._probabilities, self._log_probabilities)
         entropy[:] = self._entropy
         np.subtract(self._log_probabilities[np.arange(len(output)), act], old_logp, out=out)
 

@@ -20,6 +20,7 @@ import gymnasium
 from ddp_ppo.envs.discrete_actions import DiscreteActions
 from ddp_ppo.envs.gymnasium_env import GymnasiumEnv, find_registered, import_module
 from ddp_ppo.envs.instance import ALONE, Instances
+from ddp_ppo.envs.mujoco.batch import missing_batch
 from ddp_ppo.envs.multi_task import MixedEnv, Part, mixed_spec, task_ids
 from ddp_ppo.envs.untouched import untouched
 from ddp_ppo.errors import FAULTS, EnvError, blamed, describe_cause
@@ -221,7 +222,16 @@ def _why_not_mujoco(env_id: str, env_kwargs: dict[str, Any]) -> str | None:
         return "it is none of Gymnasium's MuJoCo tasks"
     from ddp_ppo.envs.mujoco.tasks import covers
 
-    return covers(registered.id, env_kwargs)
+    return covers(registered.id, env_kwargs) or missing_batch()
+
+
+def backend_notes(env_id: str | Sequence[str], *, env_kwargs: Mapping[str, Any], backend: str, **_: Any) -> list[str]:
+    """What to know about the backend that "auto" has chosen; arguments as `describe_env`, which has accepted them."""
+    if backend != "auto" or missing_batch() is None:
+        return []
+    ids = [one for one in task_ids(env_id) if own_class_path(one) is None]
+    slow = [one for one in ids if _why_not_mujoco(one, dict(env_kwargs)) == missing_batch()]
+    return [f"{', '.join(slow)}: runs on Gymnasium's own classes, several times slower: {missing_batch()}"][: len(slow)]
 
 
 def _build_gymnasium(env_id: str, numbers: range, instances: Instances, **options: Any) -> BatchEnv:

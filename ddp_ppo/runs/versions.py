@@ -12,6 +12,7 @@ from importlib.metadata import version
 from pathlib import Path
 
 import ddp_ppo
+from ddp_ppo.envs.mujoco.batch import missing_batch
 from ddp_ppo.machine import this_machine
 
 _PACKAGES = ("torch", "numpy", "mujoco", "gymnasium")
@@ -25,6 +26,7 @@ def versions(*extra_packages: str) -> dict[str, str]:
         "source": source_hash(),
         "python": platform.python_version(),
         **{package: version(package) for package in (*_PACKAGES, *extra_packages)},
+        **({"mujoco.batch": "missing"} if missing_batch() else {}),
         "system": f"{platform.system()} {platform.release()} {platform.machine()}",
         "cores": str(this_machine().num_cores),
     }

@@ -10,7 +10,7 @@ from dataclasses import dataclass, replace
 
 from ddp_ppo.config.settings import GENERAL, Config, ConfigError
 from ddp_ppo.distributed.topology import TrainingTopology, resolve_training_topology
-from ddp_ppo.envs.build import describe_env
+from ddp_ppo.envs.build import backend_notes, describe_env
 from ddp_ppo.envs.parent_only import require_known_to_actors
 from ddp_ppo.learners.interface import LearnerJob, LearnerKind
 from ddp_ppo.learners.registry import learner_kind
@@ -125,6 +125,7 @@ def prepare(config: Config, *, environ: Mapping[str, str]) -> Plan:
     if resumed is not None:
         require_fit(resumed, config, network)
     advice = [*kind.notes(config, topology.device), *machine_advice(topology), *image_advice(config, env)]
+    advice += backend_notes(**config.env_arguments)
     if config.init_from is None and resumed is None:
         advice += action_advice(config, env)
     plan = Plan(

@@ -10,6 +10,7 @@ from ddp_ppo.envs.discrete_actions import choice_columns
 from ddp_ppo.envs.spaces import action_grid
 from ddp_ppo.envs.step_loop import run_steps
 from ddp_ppo.protocols import Column, EnvSpec, Rows
+from tests.support.mujoco_tasks import BACKENDS, needs_batch
 
 K, T = 3, 40
 SEEDS = [4, 5, 6]
@@ -68,7 +69,7 @@ class DiscreteActionsTest(unittest.TestCase):
 
     def test_a_choice_does_what_its_box_action_does(self):
         low, high = (np.array(bound) for bound in ((-1.0, -1.0), (1.0, 1.0)))
-        for backend in ("gymnasium", "mujoco"):
+        for backend in BACKENDS:
             with (
                 self.subTest(backend),
                 closing(make_batch_env("Swimmer-v5", K, backend=backend)) as plain,
@@ -83,6 +84,7 @@ class DiscreteActionsTest(unittest.TestCase):
                     np.testing.assert_array_equal(found.reward, expected.reward)
                 self.assertEqual(env.reward_terms().keys(), plain.reward_terms().keys())
 
+    @needs_batch
     def test_a_backend_s_own_loop_fills_the_bits_of_the_plain_one(self):
         envs = [make_batch_env("Hopper-v5", K, max_episode_steps=30, discretize_actions=2) for _ in range(2)]
         expected = filled(envs[0], lambda act, rows: run_steps(envs[0], act, rows))

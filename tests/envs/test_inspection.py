@@ -13,6 +13,7 @@ from ddp_ppo.envs.gymnasium_env import build_env
 from ddp_ppo.envs.inspection import bad_state, first_overlap, names_of, overlap
 from ddp_ppo.envs.mujoco import profiler_clock
 from tests.long import mujoco_environments
+from tests.support.mujoco_tasks import BACKENDS, needs_batch
 
 TASKS = ("Ant", "HalfCheetah", "Hopper", "Humanoid", "HumanoidStandup", "InvertedDoublePendulum", "InvertedPendulum")
 TASKS += ("Pusher", "Reacher", "Swimmer", "Walker2d")
@@ -59,7 +60,7 @@ class NamesOfTest(unittest.TestCase):
         return names_of(env, 1, column)
 
     def test_a_column_that_is_the_state_is_the_state_s_fault_on_either_backend(self):
-        for backend in ("gymnasium", "mujoco"):
+        for backend in BACKENDS:
             with self.subTest(backend):
                 self.assertEqual(self.names("HalfCheetah-v5", 1, backend), ("qpos[2] (rooty.angle)",) * 2)
 
@@ -99,6 +100,7 @@ class OverlapTest(unittest.TestCase):
         env.reset([1])
         self.assertIn("overlap by", first_overlap(env))
 
+    @needs_batch
     def test_array_tasks_are_looked_at_through_a_second_one(self):
         arguments = {"env_id": "HalfCheetah-v5", "env_kwargs": {"reset_noise_scale": 2.0}, "backend": "mujoco"}
         env = make_batch_env(num_envs=1, **arguments)

@@ -15,6 +15,7 @@ from ddp_ppo.protocols import Rows
 from ddp_ppo.runs.model import load_model, with_tasks
 from ddp_ppo.training.plan import prepare
 from tests.support.fixtures import Count
+from tests.support.mujoco_tasks import BACKENDS
 from tests.support.process import TINY, FolderTestCase, Program, read_csv, succeeded, without_times
 from tests.support.results import differences, last_checkpoint
 
@@ -113,7 +114,7 @@ class BatchTest(unittest.TestCase):
             make_batch_env([LONG, "CartPole-v1"], 2, env_kwargs={"length": 7})
 
     def test_a_value_is_named_by_the_environment_that_it_came_from(self):
-        arguments = {"env_id": ["HalfCheetah-v5", "Walker2d-v5"], "env_kwargs": {}, "backend": "mujoco"}
+        arguments = {"env_id": ["HalfCheetah-v5", "Walker2d-v5"], "env_kwargs": {}, "backend": BACKENDS[-1]}
         with closing(make_batch_env(num_envs=4, **arguments)) as env:
             self.assertEqual([env.locate(i)[0].spec.env_id for i in range(4)], ["HalfCheetah-v5", "Walker2d-v5"] * 2)
             self.assertEqual([env.locate(i)[1] for i in range(4)], [0, 0, 1, 1])
@@ -171,7 +172,7 @@ class DescriptionTest(unittest.TestCase):
         spec = describe_env(["CartPole-v0", "CartPole-v1"])
         self.assertEqual((spec.env_id, spec.obs_size, spec.max_episode_steps), ("CartPole-v0, CartPole-v1", 4, 500))
         self.assertIsNone(describe_env(PAIR).max_episode_steps)
-        self.assertEqual(describe_env(["HalfCheetah-v5", "Walker2d-v5"]).backend, "mujoco")
+        self.assertEqual(describe_env(["HalfCheetah-v5", "Walker2d-v5"]).backend, BACKENDS[-1])
 
     def test_every_actor_s_description_is_that_of_the_learner(self):
         with pair(1, first_index=3) as env:

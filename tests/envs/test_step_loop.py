@@ -8,7 +8,7 @@ from ddp_ppo.envs.build import make_batch_env
 from ddp_ppo.envs.step_loop import run_steps, step_loop
 from ddp_ppo.errors import EnvError
 from ddp_ppo.protocols import Rows
-from tests.support.mujoco_tasks import TASKS
+from tests.support.mujoco_tasks import TASKS, needs_batch
 
 K = 3
 
@@ -51,6 +51,7 @@ def acting(env, seed):
     return act
 
 
+@needs_batch
 class MujocoLoopTest(unittest.TestCase):
     def test_it_fills_the_bits_of_the_plain_loop_over_several_rollouts_and_resets(self):
         for task in TASKS:
@@ -100,6 +101,7 @@ class MujocoLoopTest(unittest.TestCase):
 
 
 class PlainLoopTest(unittest.TestCase):
+    @needs_batch
     def test_gymnasium_gives_what_the_mujoco_backend_gives(self):
         envs = [make_batch_env("Reacher-v5", K, backend=backend) for backend in ("gymnasium", "mujoco")]
         filled = [empty_rows(env, 120) for env in envs]

@@ -1,7 +1,13 @@
 """Gymnasium's MuJoCo tasks that run as arrays, every argument that they have, and actions for them."""
 
+import unittest
+
 import numpy as np
 
+from ddp_ppo.envs.mujoco.batch import missing_batch
+
+needs_batch = unittest.skipIf(missing_batch(), f"no tasks as arrays: {missing_batch()}")
+BACKENDS = ("gymnasium",) if missing_batch() else ("gymnasium", "mujoco")
 TASKS = (
     "HalfCheetah-v5",
     "Hopper-v5",

@@ -17,9 +17,13 @@ import numpy as np
 from numpy.typing import DTypeLike, NDArray
 
 from ddp_ppo.envs.mujoco.physics import Float64Array, Physics, Start
+from ddp_ppo.maths.rows import row_dots
 from ddp_ppo.protocols import BoolArray
 
 Draw = Callable[[np.random.Generator], Start]
+
+_IS_NUMPY_1 = np.__version__.startswith("1.")
+ACTION_COST = np.float64 if _IS_NUMPY_1 else np.float32  # of a float32 sum times a Python number, as Gymnasium has it
 
 
 @dataclass(frozen=True)
@@ -84,7 +88,7 @@ def rows_all(mask: BoolArray) -> BoolArray:
 
 def norm(vectors: Float64Array) -> Float64Array:
     """Lengths of the rows, by the dot product that `np.linalg.norm` of one vector takes (`norm(axis=1)` does not)."""
-    lengths: Float64Array = np.sqrt(np.vecdot(vectors, vectors))
+    lengths: Float64Array = np.sqrt(row_dots(vectors, vectors))
     return lengths
 
 
@@ -99,7 +103,8 @@ def squared(weight: float, dtype: DTypeLike) -> Callable[[NDArray[Any]], NDArray
     Most tasks cost the float32 actions; Humanoid's cost reads MuJoCo's float64 controls, which are 0 after MuJoCo has
     reset an unstable simulation.
     """
-    factor = np.array(weight, dtype)  # a 0-d array is 0.2 us faster to multiply with than a Python number
+    # a 0-d array is 0.2 us faster to multiply with than a Python number; NumPy 1 takes no notice of its type
+    factor = np.array(weight, dtype, ndmin=int(_IS_NUMPY_1))
 
     def cost(values: NDArray[Any]) -> NDArray[Any]:
         product: NDArray[Any] = np.add.reduce(np.square(values), axis=-1) * factor

@@ -11,7 +11,6 @@ from typing import Any, Protocol
 
 import mujoco
 import numpy as np
-from mujoco.batch import Batch
 from numpy.typing import NDArray
 
 Float64Array = NDArray[np.float64]
@@ -46,6 +45,8 @@ class BatchPhysics:
     """`mujoco.batch.Batch` on the calling thread. It does not compute contact forces (cfrc_ext)."""
 
     def __init__(self, model: mujoco.MjModel, num_envs: int, frame_skip: int) -> None:
+        from mujoco.batch import Batch  # not in MuJoCo before 3.17, see batch.missing_batch
+
         self.num_envs = num_envs
         self._batch = Batch(model, num_envs, nthread=1)
         self._frame_skip = frame_skip

@@ -86,7 +86,7 @@ def locomotion(
     x = position(setup, physics)
     touch = contacts(setup, physics) if contacts else Contacts()
     healthy = health(setup, physics) if health else Live(np.empty(0))
-    control_cost = parts.squared(-args["ctrl_cost_weight"], np.float64 if has_ctrl_cost else np.float32)
+    control_cost = parts.squared(-args["ctrl_cost_weight"], np.float64 if has_ctrl_cost else parts.ACTION_COST)
     qpos, qvel = _free_columns(setup, physics, num_root)
     limited = Live(qvel) if max_velocity == np.inf else parts.limited(qvel, -max_velocity, max_velocity)
 
@@ -146,7 +146,7 @@ def reacher(setup: Setup, physics: Physics) -> Task:
     fingertip, target = (xpos[:, setup.body(name)] for name in ("fingertip", "target"))
     angles, cosines, sines = np.empty((3, physics.num_envs, 2))
     gap = np.empty((physics.num_envs, 3))
-    control_cost = parts.squared(-args["reward_control_weight"], np.float32)
+    control_cost = parts.squared(-args["reward_control_weight"], parts.ACTION_COST)
 
     def refresh() -> None:
         np.copyto(angles, qpos[:, :2])
@@ -166,7 +166,7 @@ def pusher(setup: Setup, physics: Physics) -> Task:
     """The distances from the object to the goal and to the tip of the arm, and the cost of controls."""
     args, xpos = setup.args, physics.field("xpos")
     places: Seen = {name: xpos[:, setup.body(name)] for name in ("tips_arm", "object", "goal")}
-    control_cost = parts.squared(-args["reward_control_weight"], np.float32)
+    control_cost = parts.squared(-args["reward_control_weight"], parts.ACTION_COST)
 
     def judge(x_before: Float64Array, seen: Seen, action: FloatArray) -> Score:
         tip, thing, goal = seen.values()

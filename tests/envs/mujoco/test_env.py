@@ -9,9 +9,10 @@ import numpy as np
 
 from ddp_ppo.envs.build import EnvError, make_batch_env
 from ddp_ppo.envs.mujoco.env import MujocoEnv
-from tests.support.mujoco_tasks import TASKS, random_actions
+from tests.support.mujoco_tasks import TASKS, needs_batch, random_actions
 
 
+@needs_batch
 class BatchTest(unittest.TestCase):
     def test_environments_do_not_depend_on_their_number(self):
         many, one = make_batch_env("Walker2d-v5", 5), make_batch_env("Walker2d-v5", 1)
@@ -38,6 +39,7 @@ class BatchTest(unittest.TestCase):
         np.testing.assert_array_equal(obs[1], np.float32([*qpos[1:], *np.clip(qvel, -10, 10)]))
 
 
+@needs_batch
 class FailureTest(unittest.TestCase):
     def test_an_error_of_the_engine_names_environment_and_step(self):
         assets = Path(gymnasium.__file__).parent / "envs" / "mujoco" / "assets"
@@ -52,6 +54,7 @@ class FailureTest(unittest.TestCase):
                 env.step(np.zeros((2, 8), np.float32))
 
 
+@needs_batch
 class StateTest(unittest.TestCase):
     def test_every_task_continues_exactly_in_a_new_object(self):
         for task in TASKS:

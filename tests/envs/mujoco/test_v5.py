@@ -6,9 +6,10 @@ import gymnasium
 import numpy as np
 
 from ddp_ppo.envs.build import make_batch_env
-from tests.support.mujoco_tasks import TASKS, UNNAMED, VARIANTS, random_actions
+from tests.support.mujoco_tasks import TASKS, UNNAMED, VARIANTS, needs_batch, random_actions
 
 
+@needs_batch
 class EqualityTest(unittest.TestCase):
     """Observations and flags must be equal to the last bit; rewards to 1e-12, which allows for other processors."""
 
