@@ -194,11 +194,15 @@ def term_names(reports: Sequence[ActorReport]) -> list[str]:
 
 
 def reward_metrics(reports: Sequence[ActorReport], names: Sequence[str]) -> dict[str, float]:
-    """Means over the actors of these terms of the reward; NaN where none of them has anything finite to report."""
+    """Means over the environments of these terms of the reward; NaN where no actor has anything finite to report."""
     metrics = {}
     for name in names:
-        values = [value for report in reports if math.isfinite(value := report.reward_terms.get(name, math.nan))]
-        metrics[f"reward/{name.removeprefix('reward_')}"] = sum(values) / len(values) if values else math.nan
+        found = [(report.reward_terms.get(name, math.nan), report.num_envs) for report in reports]
+        found = [(value, number) for value, number in found if math.isfinite(value)]
+        mean = (
+            sum(value * number for value, number in found) / sum(number for _, number in found) if found else math.nan
+        )
+        metrics[f"reward/{name.removeprefix('reward_')}"] = mean
     return metrics
 
 

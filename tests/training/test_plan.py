@@ -229,7 +229,7 @@ class PlanTextTest(unittest.TestCase):
         environ = {"RANK": "1", "WORLD_SIZE": "2", "LOCAL_RANK": "1", "LOCAL_WORLD_SIZE": "2", "GROUP_RANK": "0"}
         lines = self.lines(environ=environ, num_gpus=2, num_actors=4)
         self.assertIn("2 on cpu, gloo", lines["learners"])
-        self.assertIn("6 environments, 12 in all", lines["actors"])
+        self.assertIn("6 environments, 12 in total", lines["actors"])
         self.assertIn("600 samples a learner, 1,200 transitions in all", lines["round"])
         self.assertIn("9 rounds = 10,800", lines["run"])
 
