@@ -4,6 +4,7 @@ Compared are parameters and metrics, to the last bit. The means of reward terms 
 environments first, so their last digits may differ.
 """
 
+import json
 import unittest
 
 import numpy as np
@@ -24,6 +25,7 @@ eval_interval: 0
 eval_episodes: 1
 checkpoint_interval: 100
 learner_threads: 1
+learning_rate_schedule: constant
 """
 ALL = ("1", "2", "3", "4", "auto")
 # Words of a task, and numbers of actors; those of policies in torch take long to start.
@@ -31,7 +33,7 @@ TASKS = {
     "cheetah": (("env_id=HalfCheetah-v5", "max_episode_steps=5"), ALL),
     "cartpole": (("env_id=CartPole-v1", "max_episode_steps=14"), ("1", "3")),
     "counting": ((f"env_id={ENV_ID}", f"policy_backend={POLICY}"), ("1", "3")),
-    "torch": (("env_id=HalfCheetah-v5", "max_episode_steps=5", "policy_backend=torch"), ("1", "3")),
+    "torch": (("env_id=HalfCheetah-v5", "max_episode_steps=5", "policy_backend=torch"), ("1", "2")),
 }
 
 
@@ -42,6 +44,13 @@ class NumberOfActorsTest(FolderTestCase):
         yaml = cls.config("run", CONFIG)
         for task, (words, counts) in TASKS.items():
             cls.run_all(*(["train", yaml, *words, f"num_actors={one}", f"run_name={task}-{one}"] for one in counts))
+
+        for task in ("cartpole", "counting"):
+            words = (yaml, *TASKS[task][0], f"run_name={task}-resumed")
+            cls.resumed = cls.run_all(
+                ["train", *words, "num_actors=4", "total_env_steps=192"],
+                ["train", *words, "num_actors=3", f"resume={cls.work}/output/run-{task}-resumed"],
+            )
 
     def pairs(self, name, read):
         """Task, number of actors, and what a file holds: for one actor and for that number."""
@@ -70,11 +79,23 @@ class NumberOfActorsTest(FolderTestCase):
                 for name in terms:
                     np.testing.assert_allclose(numbers(found, name), numbers(expected, name), rtol=1e-5, atol=1e-9)
 
-    def test_the_checkpoint_says_how_many_actors_there_were(self):
+    def test_a_run_resumed_with_other_actors_continues_in_mid_episode_to_the_last_bit(self):
+        for task in ("cartpole", "counting"):
+            found, expected = (self.run_of(task, name) for name in ("resumed", "1"))
+            self.assertEqual(differences(load(found / "model.pt"), load(expected / "model.pt")), [])
+            found, expected = (without_times(read_csv(run / "metrics.csv"))[-1] for run in (found, expected))
+            self.assertEqual(found, expected)
+        self.assertIn("note: other actors than before: the global random generators", self.resumed.out)
+
+    def test_a_run_s_files_say_how_many_actors_there_were(self):
         sizes = {"1": [12], "2": [6, 6], "3": [4, 4, 4], "4": [3, 3, 3, 3]}
         for count, expected in sizes.items():
             (rank,) = last_checkpoint(self.run_of("cheetah", count))["ranks"]
             self.assertEqual([len(actor["episode_return"]) for actor in rank["actors"]], expected)
+            in_force = json.loads((self.run_of("cheetah", count) / "versions.json").read_text())
+            self.assertTrue(in_force["actors"].startswith(f"{count} for each learner x {expected[0]} environments"))
+            self.assertEqual((in_force["learners"], in_force["env_backend"], in_force["threads"]), ("1", "mujoco", "1"))
+        self.assertIn('num_actors: "auto"', (self.run_of("cheetah", "auto") / "config.yaml").read_text())
 
 
 if __name__ == "__main__":
