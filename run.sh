@@ -91,7 +91,7 @@ train() {
     local num_gpus
     num_gpus=$(count_visible_gpus)
     if [ "$num_gpus" -gt 1 ]; then
-        exec "$VENV_PYTHON" -m torch.distributed.run --standalone --nproc_per_node="$num_gpus" "$ROOT/train.py" "$@"
+        exec "$VENV_PYTHON" -m ddp_ppo train --nproc "$num_gpus" "$@"
     fi
     exec "$VENV_PYTHON" "$ROOT/train.py" "$@"
 }

@@ -142,7 +142,7 @@ def rounds() -> Results:
     network = NETWORKS["64x64"]
     for name, words in TRAININGS.items():
         config = load_config(ROOT / "configs" / "half_cheetah.yaml", [*words, *ROUND])
-        num_envs = config.num_actors * config.envs_per_actor
+        num_envs = config.envs_per_learner
         shapes = rollout_shapes(PPO.rollout_fields(network), config.rollout_length, num_envs)
         block, generator = SharedBlock(shapes), np.random.default_rng(0)
         for array in block.arrays.values():

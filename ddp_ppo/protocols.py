@@ -134,7 +134,10 @@ class Policy(Protocol):
 
     state_size: int  # S
     head: Head  # the distribution that its outputs stand for
-    outputs: FloatArray  # [T, K, A] of the network in the steps of the last rollout
+
+    @property
+    def outputs(self) -> FloatArray:
+        """[T, K, A] of the network in the steps of the last rollout."""
 
     def load(self, parameters: FloatArray, obs_rms_state: RmsState | None) -> None:
         """Acts with a copy of these parameters [P] and these frozen statistics from now on."""
@@ -166,18 +169,29 @@ class Policy(Protocol):
         episodes (0 elsewhere)."""
 
 
+class EpisodeEnd(NamedTuple):
+    """Where an episode ended: the block of its environment, the step of the rollout, the environment of the learner."""
+
+    block: int
+    step: int
+    env: int
+
+
 @dataclass(frozen=True, kw_only=True)
 class ActorReport:
     """What an actor tells its learner of one rollout; all that crosses the pipe but for commands and errors.
 
     Attributes:
         actor_id: index among the actors of all learners.
+        num_envs: K, environments of the actor.
         episodes: how many episodes ended in this rollout.
+        episode_ends: where each of them ended.
         episode_returns, episode_return_sum: the raw return of each of them, and their sum.
         episode_len_sum: the sum of their lengths, in steps.
         episode_terminations: how many of them the task itself ended.
-        obs_rms_moments: moments of this rollout's raw observations alone; None without normalisation.
-        return_rms_moments: moments of its running discounted returns alone; None without reward scaling.
+        obs_rms_moments: block -> moments of its raw observations in this rollout alone, for the blocks that the actor
+            has alone; empty without normalisation.
+        return_rms_moments: the same of running discounted returns; empty without reward scaling.
         reward_terms: the mean over steps and environments of each part of the reward that is named, 0 without it.
         overlap: bodies that overlap at the first reset, in words; empty if none do, and in every later rollout.
         sample_seconds, annotate_seconds: what stepping the environments and what completing the rollout took.
@@ -185,13 +199,15 @@ class ActorReport:
     """
 
     actor_id: int
+    num_envs: int
     episodes: int
+    episode_ends: list[EpisodeEnd]
     episode_returns: list[float]
     episode_return_sum: float
     episode_len_sum: int
     episode_terminations: int
-    obs_rms_moments: RmsState | None
-    return_rms_moments: RmsState | None
+    obs_rms_moments: dict[int, RmsState]
+    return_rms_moments: dict[int, RmsState]
     reward_terms: Mapping[str, float]
     overlap: str
     sample_seconds: float

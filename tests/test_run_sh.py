@@ -112,13 +112,12 @@ class RunShTest(unittest.TestCase):
         self.assertTrue(self.started("test", "long").endswith(" -m tests.long"))
         self.assertTrue(self.started("test", "long", "nan", "kill:STOP").endswith(" -m tests.long nan kill:STOP"))
 
-    def test_several_visible_gpus_start_torchrun_with_one_process_each(self):
+    def test_several_visible_gpus_start_one_learner_each(self):
         self.add_program("nvidia-smi", '#!/bin/sh\nfor i in 0 1 2 3; do echo "GPU $i: X (UUID: GPU-1$i)"; done\n')
         for visible, expected in ((None, 4), ("0,1", 2), ("GPU-10,GPU-11,-1,3", 2), ("0", 1), ("", 1), ("-1", 1)):
             with self.subTest(CUDA_VISIBLE_DEVICES=visible):
                 line = self.started(**({} if visible is None else {"CUDA_VISIBLE_DEVICES": visible}))
-                torchrun = f"-m torch.distributed.run --standalone --nproc_per_node={expected} "
-                self.assertEqual(torchrun in line, expected > 1, line)
+                self.assertEqual(f" -m ddp_ppo train --nproc {expected} " in line, expected > 1, line)
 
     def test_a_thread_count_of_the_user_stands(self):
         self.assertIn("OMP=4 OPENBLAS=2 ", self.started(OMP_NUM_THREADS="4", OPENBLAS_NUM_THREADS="2"))

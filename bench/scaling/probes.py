@@ -109,7 +109,9 @@ def learner_side(num_actors: int) -> dict[str, float]:
     from ddp_ppo.training.sampler import actor_jobs
     from ddp_ppo.training.sync import Statistics, Sync
 
-    plan = prepared(f"num_actors={num_actors}", "rollout_length=16", "learner_threads=1", "num_epochs=1")
+    plan = prepared(
+        f"num_actors={num_actors}", "envs_per_actor=8", "rollout_length=16", "learner_threads=1", "num_epochs=1"
+    )
     block = shared_block(plan)
     learner = PPO(plan.config, plan.network, fresh(block.arrays["parameters"].copy()), device=device("cpu"))
     with ActorPool(actor_jobs(plan, block), timeout_seconds=120.0) as pool:

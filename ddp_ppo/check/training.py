@@ -37,6 +37,7 @@ from ddp_ppo.envs.standard import own_standard
 from ddp_ppo.evaluation.evaluate import ends, evaluate, own_seeds
 from ddp_ppo.export import export
 from ddp_ppo.learners.registry import learner_kind
+from ddp_ppo.machine import this_machine
 from ddp_ppo.maths.seeding import seed_global_generators
 from ddp_ppo.protocols import FloatArray
 from ddp_ppo.runs.agreement import agreed_learner
@@ -64,10 +65,6 @@ _OF_THE_RUN = ("rounds", "transitions of the run", "gradient steps of the run") 
 _LONGEST_EPISODE_SECONDS = 5.0  # of an evaluation that is tried with several episodes
 
 
-def _one_learner(config: Config) -> Config:
-    return replace(config, num_gpus=1, actors_per_gpu=None, num_actors=config.actors_per_learner)
-
-
 def _num_rounds(config: Config) -> int:
     """So many that two of them train."""
     return 1 + learner_kind(config.learner).first_round(config, config.envs_per_learner)
@@ -75,7 +72,7 @@ def _num_rounds(config: Config) -> int:
 
 def _trained(trial: Trial) -> Config:
     """The configuration of these rounds."""
-    config = _one_learner(trial.plan.config)
+    config = bench.one_learner(trial.plan.config)
     return replace(
         config,
         total_env_steps=_num_rounds(config) * config.transitions_per_round(1),
@@ -282,8 +279,8 @@ def check_throughput(trial: Trial, report: Report) -> None:
     own_seconds = last[seconds_of("round")] - last[seconds_of("record")]  # without the evaluation
     speed = config.transitions_per_round(1) / own_seconds
     if _num_rounds(config) == 2 and bench.NUM_ROUNDS * last[seconds_of("round")] < _LONGEST_BENCH_SECONDS:
-        one = _one_learner(config)
-        own = bench.Candidate(one.num_actors, one.envs_per_actor, one.rollout_length)
+        one = bench.one_learner(config)
+        own = bench.own_candidate(one, this_machine().num_cores)
         measured = bench.measure(one, own, trial.environ, str(trial.folder))
         speed, sample, update = measured.steps_per_second, measured.sample_seconds, measured.train_seconds
     report.figures["steps per second"] = f"{speed:,.0f}" + (" (one learner)" if config.num_gpus > 1 else "")

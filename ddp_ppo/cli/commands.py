@@ -228,24 +228,28 @@ def _closing_words(result: Any, config: Any) -> str:
 
 
 def _torchrun(options: argparse.Namespace) -> NoReturn:
-    script = Path(__file__).resolve().parents[2] / "train.py"
-    target = [str(script)] if script.exists() else ["-m", "ddp_ppo", "train"]
-    words = ["--standalone", f"--nproc_per_node={options.nproc}", *target, options.config, *options.overrides]
-    os.execv(sys.executable, [sys.executable, "-m", "torch.distributed.run", *words])
+    from ddp_ppo.distributed.launch import launch_command
+
+    os.execv(sys.executable, launch_command(options.nproc, [options.config, *options.overrides]))
 
 
 def show_plan(options: argparse.Namespace) -> int:
-    """Shows what a run would do."""
+    """Shows what a run would do: what run.sh starts, which is one learner for each visible GPU, or --nproc."""
     from ddp_ppo.config.load import load_config
+    from ddp_ppo.distributed.launch import launch_line, launched_environ
+    from ddp_ppo.machine import num_cuda_devices
     from ddp_ppo.training.plan import plan_lines, plan_text, prepare
 
     _require_writable_json(options)
-    plan = prepare(load_config(options.config, options.overrides), environ=dict(os.environ))
+    config, num_processes = load_config(options.config, options.overrides), options.nproc or num_cuda_devices()
+    plan = prepare(config, environ=launched_environ(os.environ, num_processes))
     if options.environments or options.keep:
         return _show_scale_up(options, plan)
     print(plan_text(plan))
     _write_json(options, {**plan_lines(plan), "notes": list(plan.notes)})
-    print(f"check it       ddp-ppo check {shlex.join([options.config, *options.overrides])}")
+    words = shlex.join(config.words)
+    line = launch_line(num_processes, config.words) if num_processes > 1 else f"ddp-ppo train {words}"
+    print(f"check it       ddp-ppo check {words}\nstart it       {line}")
     return 0
 
 

@@ -37,11 +37,13 @@ def _json(command: argparse.ArgumentParser, what: str) -> None:
 
 def _train(command: argparse.ArgumentParser) -> None:
     _configured(command)
-    command.add_argument("--nproc", type=int, metavar="N", help="start N learners with torchrun")
+    command.add_argument("--nproc", type=_whole(1), metavar="N", help="start N learners with torchrun")
 
 
 def _plan(command: argparse.ArgumentParser) -> None:
     _configured(command)
+    help_text = "processes that torchrun would start (default: one for each visible GPU, as run.sh does)"
+    command.add_argument("--nproc", type=_whole(1), metavar="N", help=help_text)
     help_text = "compare with a multiple of the environments (4x), or with N in total"
     command.add_argument("--environments", metavar="4x|N", help=help_text)
     help_text = "the quantity to keep constant with --environments"

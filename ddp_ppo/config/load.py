@@ -66,7 +66,7 @@ def load_config(path: str | Path, overrides: Sequence[str] = ()) -> Config:
     reader = _Reader(Reading(GENERAL, *sections_of(learners)))
     for one in gathered:
         reader.take(one)
-    return settled(reader.reading, Config, source.name)
+    return settled(reader.reading, Config, source.name, (os.fspath(path), *overrides))
 
 
 def _file_items(path: str, chain: tuple[str, ...], *, is_inherited: bool) -> list[_Item | str]:

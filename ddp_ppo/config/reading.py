@@ -9,6 +9,8 @@ from ddp_ppo.config.sections import FLAT_NAMES, Section, canonical
 from ddp_ppo.config.setting import Setting, nearest
 from ddp_ppo.config.yaml_text import RefusedError
 
+NEAREST = ("command line", "code")  # places that win over every file
+
 
 class Found(NamedTuple):
     """The last value that was read of one setting.
@@ -26,6 +28,11 @@ class Found(NamedTuple):
     is_inherited: bool
     is_valid: bool
 
+    @property
+    def source(self) -> str:
+        """The file without the line, "command line" or "code"."""
+        return self.place.rpartition(":")[0] or self.place
+
 
 class Reading:
     """What has been read so far.
@@ -35,6 +42,7 @@ class Reading:
         settings: every setting by its name.
         found: the settings that were given, by name.
         errors: one line for every mistake, in the order of reading.
+        places: files, "command line" and "code", the nearest last.
     """
 
     def __init__(
@@ -47,6 +55,7 @@ class Reading:
             self.settings |= section.declared
         self.found: dict[str, Found] = {}
         self.errors: list[str] = []
+        self.places: list[str] = []
         self._wrong = wrong
 
     @property
@@ -82,6 +91,9 @@ class Reading:
             self.errors.append(f"{place}: {setting.complaint(spelled, given, refused)}")
             is_valid = False
         self.found[name] = Found(value, place, spelled, is_inherited, is_valid)
+        if (source := self.found[name].source) not in self.places:
+            self.places.append(source)
+            self.places.sort(key=lambda one: NEAREST.index(one) if one in NEAREST else -1)  # files as they were read
 
     def _unknown(self, key: str) -> str:
         """What to tell of a name that no setting has."""

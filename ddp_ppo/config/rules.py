@@ -59,6 +59,18 @@ NO_EFFECTS = (
 )
 
 
+# Two settings for the same thing: the one that is given nearer to the command line counts, whatever a file says.
+ALTERNATIVES = (("num_envs", "envs_per_actor"),)
+
+_AUTO_ACTORS = 2  # `num_actors: auto` counts as so many where environments are given for each actor
+_AUTO_ENVS = 8  # of each actor where nobody says how many
+
+
+def envs_of_actors(c: Any) -> int:
+    """Environments of a learner by its actors and those of each."""
+    return int((c.actors_per_learner or _AUTO_ACTORS) * (c.envs_per_actor or _AUTO_ENVS))
+
+
 def _nearest_totals(c: Any) -> str:
     below = c.num_actors // c.num_gpus * c.num_gpus
     return f"{below} or {below + c.num_gpus}" if below else f"{c.num_gpus}"
@@ -67,7 +79,7 @@ def _nearest_totals(c: Any) -> str:
 RULES = (
     Rule(
         ("num_actors", "num_gpus", "actors_per_gpu"),
-        lambda c: c.actors_per_gpu and c.num_actors != c.num_gpus * c.actors_per_gpu,
+        lambda c: c.actors_per_gpu and c.num_actors not in ("auto", c.num_gpus * c.actors_per_gpu),
         lambda c: (
             f"num_actors: {c.num_actors}, the total of the run, is not num_gpus * actors_per_gpu = "
             f"{c.num_gpus} * {c.actors_per_gpu}; set it to {c.num_gpus * c.actors_per_gpu}"
@@ -75,16 +87,32 @@ RULES = (
     ),
     Rule(
         ("num_actors", "num_gpus"),
-        lambda c: not c.actors_per_gpu and c.num_actors % c.num_gpus,
+        lambda c: not c.actors_per_gpu and c.num_actors != "auto" and c.num_actors % c.num_gpus,
         lambda c: (
             f"num_actors: {c.num_actors} cannot be shared equally by num_gpus: {c.num_gpus}; "
             f"nearest: {_nearest_totals(c)}"
         ),
     ),
     Rule(
-        ("rollout_length", "num_actors", "envs_per_actor", "num_gpus"),
-        lambda c: c.rollout_length * c.envs_per_actor == 1 and c.num_actors == c.num_gpus,
-        lambda c: "rollout_length: a round would have one sample; raise rollout_length, num_actors or envs_per_actor",
+        ("num_envs", "envs_per_actor", "num_actors", "num_gpus"),
+        lambda c: c.num_envs and c.envs_per_actor and c.num_envs != envs_of_actors(c),
+        lambda c: (
+            f"num_envs: {c.num_envs} is not envs_per_actor: {c.envs_per_actor} times the actors of a learner "
+            f"({c.actors_per_learner or f'{_AUTO_ACTORS} with auto'}); remove one of the two settings"
+        ),
+    ),
+    Rule(
+        ("num_actors", "num_envs", "actors_per_gpu", "num_gpus"),
+        lambda c: (c.actors_per_learner or 0) > c.envs_per_learner,
+        lambda c: (
+            f"num_actors: {c.actors_per_learner} actors of a learner cannot share num_envs: {c.num_envs}; "
+            f"lower num_actors or raise num_envs"
+        ),
+    ),
+    Rule(
+        ("rollout_length", "num_envs", "num_actors", "envs_per_actor", "num_gpus"),
+        lambda c: c.samples_per_round == 1,
+        lambda c: "rollout_length: a round would have one sample; raise rollout_length or num_envs",
     ),
     Rule(
         ("policy_backend", "conv_channels"),
@@ -112,7 +140,7 @@ RULES = (
         lambda c: f"env_ids: [{', '.join(c.env_ids)}]: allowed: up to {_MOST_TASKS} different ids",
     ),
     Rule(
-        ("env_ids", "envs_per_actor", "num_actors", "num_gpus"),
+        ("env_ids", "num_envs", "envs_per_actor", "num_actors", "num_gpus"),
         lambda c: len(c.env_ids) > max(c.envs_per_learner, 1),
         lambda c: (
             f"env_ids: {len(c.env_ids)} tasks need as many environments of each learner, it has {c.envs_per_learner}"

@@ -124,6 +124,25 @@ class Choice:
 
 
 @dataclass(frozen=True, kw_only=True)
+class OrWord:
+    """A word that is allowed in place of a value."""
+
+    word: str
+    value: Kind
+
+    @property
+    def name(self) -> str:
+        return f"{self.value.name} or {self.word}"
+
+    @property
+    def allowed(self) -> str:
+        return f"{self.word} or {self.value.allowed}"
+
+    def check(self, value: Any) -> Any:
+        return value if value == self.word else self.value.check(value)
+
+
+@dataclass(frozen=True, kw_only=True)
 class List:
     """A list of values of one kind."""
 
@@ -236,9 +255,11 @@ def settings_of(declaring: type, section: str = "") -> Mapping[str, Setting]:
 def _kind_of(hint: Any, limits: Mapping[str, Any]) -> tuple[Kind, bool]:
     """The kind of setting that an annotation asks for, and whether None is allowed."""
     if get_origin(hint) in (Union, UnionType):
-        others = [one for one in get_args(hint) if one is not type(None)]
-        if len(others) == 1:
-            return _kind_of(others[0], limits)[0], True
+        first, *others = get_args(hint)
+        if others == [type(None)]:
+            return _kind_of(first, limits)[0], True
+        if get_origin(others[0]) is Literal:
+            return OrWord(word=get_args(others[0])[0], value=_kind_of(first, limits)[0]), False
     if get_origin(hint) is Literal:
         return Choice(choices=get_args(hint), **limits), False
     if hint not in _KINDS:

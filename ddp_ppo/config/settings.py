@@ -16,6 +16,7 @@ from ddp_ppo.config.disco import DiscoSettings
 from ddp_ppo.config.frozen import FrozenDict
 from ddp_ppo.config.ppo import PPOSettings
 from ddp_ppo.config.reading import Reading
+from ddp_ppo.config.rules import envs_of_actors
 from ddp_ppo.config.sections import OWN, PATTERN, Section, canonical, sections_of
 from ddp_ppo.config.setting import ConfigError, Setting, setting, settings_of
 from ddp_ppo.config.settle import Origin, settled
@@ -64,12 +65,16 @@ class Config:
         "LearnerKind that a module of yours holds.")
     num_gpus: int = setting(1, low=1, doc=
         "Learners of the whole run, all nodes together. More than one needs torchrun.")
-    num_actors: int = setting(2, low=1, doc=
-        "Actor processes of the whole run; about one for each CPU core. Must be a multiple of num_gpus.")
+    num_actors: int | Literal["auto"] = setting("auto", low=1, doc=
+        "Actor processes of the complete run, a multiple of num_gpus; auto: as few for each learner as keep its cores "
+        "busy. Results do not depend on it.")
     actors_per_gpu: int | None = setting(None, low=1, doc=
         "Actors of each learner; null: num_actors / num_gpus. If set, num_actors must be num_gpus * actors_per_gpu.")
-    envs_per_actor: int = setting(8, low=1, doc=
-        "Environments that one actor steps together. More: faster (one forward pass for all), but larger rounds.")
+    num_envs: int | None = setting(None, low=1, doc=
+        "B, environments of each learner, which its actors share; null: its actors (auto: 2) times envs_per_actor. "
+        "More: faster, but larger rounds.")
+    envs_per_actor: int | None = setting(None, low=1, doc=
+        "Environments of each actor, in place of num_envs; null: 8 if that is null too.")
     max_env_instances: int | None = setting(None, low=1, doc=
         "Instances of the environment that a run may have open at once (one robot: 1). Evaluations build what training "
         "leaves, and run in training's own where that is none. null: as many as `plan` shows; if the environment "
@@ -142,11 +147,19 @@ class Config:
     disco: DiscoSettings = field(default_factory=DiscoSettings)
     external: Mapping[str, Any] = field(default_factory=FrozenDict)  # of a learner from outside: section -> settings
     name: str = field(default="config", compare=False)  # stem of the file it was read from
+    words: tuple[str, ...] = field(default=(), compare=False)  # as a command takes them; empty if a program made it
     origins: Mapping[str, str] = field(default_factory=FrozenDict, compare=False)  # default, file:line, code, ...
 
     if not TYPE_CHECKING:
 
-        def __init__(self, *, name: str = "config", origins: Mapping[str, str] = FrozenDict(), **given: Any) -> None:
+        def __init__(
+            self,
+            *,
+            name: str = "config",
+            words: tuple[str, ...] = (),
+            origins: Mapping[str, str] = FrozenDict(),
+            **given: Any,
+        ) -> None:
             """Takes fields, sections as objects or as mappings, and flat names, which win over sections."""
             sections, wrong = sections_of([given.get("learner")])
             known = {section.name for section in sections.values()}
@@ -164,7 +177,7 @@ class Config:
                     place=place,
                     is_inherited=place.is_inherited,
                 )
-            vars(self).update(vars(settled(reading, type(self), name)))
+            vars(self).update(vars(settled(reading, type(self), name, words)))
 
         def __getattr__(self, name: str) -> Any:
             section, _, key = canonical(name).rpartition(".")
@@ -211,14 +224,14 @@ class Config:
         }
 
     @property
-    def actors_per_learner(self) -> int:
-        """Actors of each learner."""
-        return self.num_actors // self.num_gpus
+    def actors_per_learner(self) -> int | None:
+        """Actors of each learner; None if its cores decide."""
+        return self.actors_per_gpu if self.num_actors == "auto" else self.num_actors // self.num_gpus
 
     @property
     def envs_per_learner(self) -> int:
         """B, environments of one learner."""
-        return self.actors_per_learner * self.envs_per_actor
+        return self.num_envs or envs_of_actors(self)
 
     @property
     def samples_per_round(self) -> int:

@@ -9,13 +9,12 @@ from collections.abc import Mapping
 from typing import Any, TypeVar, cast
 
 from ddp_ppo.config.frozen import FrozenDict
-from ddp_ppo.config.reading import Found, Reading
-from ddp_ppo.config.rules import NO_EFFECTS, RULES, NoEffect, broken_rules, useless
+from ddp_ppo.config.reading import NEAREST, Found, Reading
+from ddp_ppo.config.rules import ALTERNATIVES, NO_EFFECTS, RULES, NoEffect, broken_rules, useless
 from ddp_ppo.config.sections import OWN
 from ddp_ppo.config.setting import ConfigError
 
 C = TypeVar("C")
-_NEAREST = ("command line", "code")  # places that win over every file
 
 
 class Origin(str):
@@ -36,8 +35,8 @@ class Origin(str):
         return origin
 
 
-def settled(reading: Reading, config_class: type[C], name: str) -> C:
-    """The Config of what was read.
+def settled(reading: Reading, config_class: type[C], name: str, words: tuple[str, ...] = ()) -> C:
+    """The Config of what was read, called `name`; a command reads it from `words`.
 
     A setting that does nothing with the others is an error where a person gave it, and has its default where it was
     inherited: nobody chose it here.
@@ -48,12 +47,14 @@ def settled(reading: Reading, config_class: type[C], name: str) -> C:
     errors = list(reading.errors)
     invalid = {key for key, item in reading.found.items() if not item.is_valid}
     found = {key: item for key, item in reading.found.items() if item.is_valid}
+    for pair in ALTERNATIVES:
+        _drop_farther(pair, found, reading)
     config = _filled(config_class, found, reading, name)
     for row, text in useless(config, _rows(config, reading), invalid):
         item = found.get(row.name)
         if item is None or item.value == reading.settings[row.name].default:
             continue
-        is_nearer = row.is_replaced and found[row.other].place in _NEAREST and item.place != found[row.other].place
+        is_nearer = row.is_replaced and found[row.other].place in NEAREST and item.place != found[row.other].place
         if item.is_inherited or is_nearer:
             del found[row.name]
         else:
@@ -65,7 +66,16 @@ def settled(reading: Reading, config_class: type[C], name: str) -> C:
         errors.append(f"{place}: {message}")
     if errors:
         raise ConfigError("\n".join(errors))
+    vars(config).update(words=words)
     return cast(C, config)
+
+
+def _drop_farther(names: tuple[str, str], found: dict[str, Found], reading: Reading) -> None:
+    """Of two settings for the same thing that are both given, drops the one that was read from a farther place."""
+    given = [name for name in names if name in found and found[name].value is not None]
+    places = [reading.places.index(found[name].source) for name in given]
+    if len(set(places)) == len(names):
+        del found[given[places.index(min(places))]]
 
 
 def _rows(config: Any, reading: Reading) -> list[NoEffect]:

@@ -96,7 +96,7 @@ def resolve(node: yaml.Node, kind: str) -> Any:
             raise RefusedError(f'quote it if it is meant as text: "{text}"')
         return text
     value = _resolve_plain(text, kind)
-    is_exponent = kind == "int" and isinstance(value, float) and "e" in text.lower()
+    is_exponent = kind.startswith("int") and isinstance(value, float) and "e" in text.lower()
     return int(value) if is_exponent and value.is_integer() and abs(value) < 2**53 else value
 
 

@@ -6,11 +6,14 @@ nothing and does not import torch. Every node is taken to have as many GPUs and 
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
 from dataclasses import dataclass
+from itertools import accumulate
 from typing import Literal
 
 from ddp_ppo.config.settings import Config, ConfigError
+from ddp_ppo.distributed.launch import launch_line
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -23,8 +26,7 @@ class TrainingTopology:
         num_learners: learners of the whole run.
         device: what this learner computes on, such as "cuda:1", "cpu" or "mps".
         backend: of torch.distributed; "none" for a single learner, which needs no process group.
-        num_actors: actors of this learner; 0 for a surplus process.
-        envs_per_actor: environments of each actor.
+        envs_of_actors: environments of each actor of this learner, in their order; empty for a surplus process.
         is_surplus: there is no learner for this process: it says so and exits before the process group forms.
         num_nodes: nodes that torchrun runs on.
         notes: remarks for the user; a surplus process prints its own, of the learners only rank 0 prints.
@@ -35,16 +37,26 @@ class TrainingTopology:
     num_learners: int
     device: str
     backend: Literal["nccl", "gloo", "none"]
-    num_actors: int
-    envs_per_actor: int
+    envs_of_actors: tuple[int, ...]
     is_surplus: bool = False
     num_nodes: int = 1
     notes: tuple[str, ...] = ()
 
     @property
+    def num_actors(self) -> int:
+        """Actors of this learner."""
+        return len(self.envs_of_actors)
+
+    @property
     def num_envs(self) -> int:
         """B, environments of this learner."""
-        return self.num_actors * self.envs_per_actor
+        return sum(self.envs_of_actors)
+
+    @property
+    def slices(self) -> list[slice]:
+        """The environments of each actor among those of this learner."""
+        ends = accumulate(self.envs_of_actors)
+        return [slice(end - number, end) for end, number in zip(ends, self.envs_of_actors, strict=True)]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -60,15 +72,18 @@ class _Process:
 
 
 def resolve_training_topology(
-    config: Config, *, environ: Mapping[str, str], num_cuda_devices: int, has_mps: bool
+    config: Config, *, environ: Mapping[str, str], num_cuda_devices: int, has_mps: bool, num_cores: int = 1
 ) -> TrainingTopology:
     """Decides the part of this process; every process of a run decides alike, without communication.
+
+    The number of actors alone may differ between nodes: results do not depend on it.
 
     Args:
         config: the settings; `num_gpus` and `num_actors` are totals of the run.
         environ: like os.environ; RANK, WORLD_SIZE, LOCAL_RANK, LOCAL_WORLD_SIZE and GROUP_RANK are read.
         num_cuda_devices: GPUs that this process sees.
         has_mps: whether Apple's GPU is usable.
+        num_cores: cores of this node that the run may use, which decide with `num_actors: auto`.
 
     Raises:
         ConfigError: the device does not exist here, or the environment variables contradict each other.
@@ -90,23 +105,33 @@ def resolve_training_topology(
             num_learners=num_learners,
             device="cpu",
             backend="none",
-            num_actors=0,
-            envs_per_actor=config.envs_per_actor,
+            envs_of_actors=(),
             is_surplus=True,
             num_nodes=num_nodes,
             notes=(note,),
         )
+    num_neighbours = min(slots, num_learners - process.group_rank * slots)  # learners of this node
     return TrainingTopology(
         rank=rank,
         local_rank=process.local_rank,
         num_learners=num_learners,
         device=f"cuda:{process.local_rank}" if kind == "cuda" else kind,
         backend="none" if num_learners == 1 else "nccl" if kind == "cuda" else "gloo",
-        num_actors=config.actors_per_learner,
-        envs_per_actor=config.envs_per_actor,
+        envs_of_actors=shares(config, max(1, num_cores // num_neighbours)),
         num_nodes=num_nodes,
         notes=_notes(config, process, kind, num_learners, num_cuda_devices),
     )
+
+
+def shares(config: Config, num_cores: int) -> tuple[int, ...]:
+    """How many environments each actor of a learner steps; the first ones take what does not divide equally.
+
+    With auto as few actors as give none of them more than with one actor for each core.
+    """
+    num_envs = config.envs_per_learner
+    num_actors = config.actors_per_learner or math.ceil(num_envs / math.ceil(num_envs / num_cores))
+    each, left = divmod(num_envs, num_actors)
+    return (each + 1,) * left + (each,) * (num_actors - left)
 
 
 def _device_kind(config: Config, num_cuda_devices: int, has_mps: bool) -> str:
@@ -164,11 +189,9 @@ def _notes(config: Config, process: _Process, kind: str, num_learners: int, num_
     """One warning where there are fewer learners than asked, one remark where torchrun started more processes."""
     notes = []
     if num_learners < config.num_gpus:
-        actors = config.actors_per_learner
         notes.append(
-            f"num_gpus asks for {config.num_gpus} learners, but this run has {num_learners} on {kind} with "
-            f"{_count(actors, 'actor')} each ({num_learners * actors} of num_actors: {config.num_actors}): "
-            + _reason(config, process, kind, num_cuda_devices)
+            f"num_gpus asks for {config.num_gpus} learners, but this run has {num_learners} on {kind}"
+            f"{_actors_left(config, num_learners)}: {_reason(config, process, kind, num_cuda_devices)}"
         )
     if process.world_size > num_learners:
         notes.append(
@@ -178,13 +201,23 @@ def _notes(config: Config, process: _Process, kind: str, num_learners: int, num_
     return tuple(notes)
 
 
+def _actors_left(config: Config, num_learners: int) -> str:
+    """How many of the actors that were asked for there are."""
+    actors = config.actors_per_learner
+    if actors is None:
+        return ""
+    total = f"{num_learners * actors} of num_actors: {config.num_gpus * actors}"
+    return f" with {_count(actors, 'actor')} each ({total})"
+
+
 def _reason(config: Config, process: _Process, kind: str, num_cuda_devices: int) -> str:
     """Why there are fewer learners than asked, and what would start more."""
     if kind != "cuda" and config.device != "cpu":
-        return "no CUDA GPU is visible (device=cpu under torchrun would run several learners on CPUs)"
+        line = launch_line(config.num_gpus, (*config.words, "device=cpu") if config.words else ())
+        return f"no CUDA GPU is visible; several learners on CPUs (device=cpu) start with: {line}"
     most = config.num_gpus if kind == "cpu" else min(config.num_gpus, num_cuda_devices)
     if not process.has_torchrun and most > 1:
-        return f"start {most} with: torchrun --nproc_per_node={most} train.py CONFIG"
+        return f"start {most} with: {launch_line(most, config.words)}"
     if kind == "cuda" and num_cuda_devices <= process.local_world_size:
         return f"{_count(num_cuda_devices, 'GPU')} visible on each node"
     return f"torchrun started {_count(process.world_size, 'process')}; raise --nproc_per_node or --nnodes"

@@ -27,8 +27,15 @@ def build_policy(backend: str, network: NetworkSpec, env: EnvSpec, *, num_envs: 
         except (ImportError, AttributeError) as error:
             raise EnvError(f"policy_backend: {backend} cannot be imported: {error}") from error
         return custom
-    if backend == "torch" or not network.is_mlp:
+    if chosen_backend(backend, network) == "torch":
         from ddp_ppo.policies.torch_policy import TorchPolicy
 
         return TorchPolicy(network, env, num_envs, num_steps)
     return NumpyPolicy(network, env, num_envs, num_steps)
+
+
+def chosen_backend(backend: str, network: NetworkSpec) -> str:
+    """ "numpy", "torch" or a custom class: what the setting policy_backend means with this network."""
+    if ":" in backend:
+        return backend
+    return "numpy" if backend != "torch" and network.is_mlp else "torch"

@@ -183,5 +183,8 @@ class TorchPolicy:
         return self._policy.critic(self._policy.normalize(torch.from_numpy(np.ascontiguousarray(obs)))).numpy()
 
     def rollout_values(self, slices: Arrays) -> tuple[FloatArray, FloatArray]:
-        """See `Policy`."""
-        return rollout_values(self.values, slices)
+        """See `Policy`; rows whose number varies are computed one by one, which gives each the same bits every time."""
+        return rollout_values(self.values, slices, self._values_one_by_one)
+
+    def _values_one_by_one(self, obs: FloatArray) -> FloatArray:
+        return np.concatenate([self.values(row[None]) for row in obs])

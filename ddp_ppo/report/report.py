@@ -67,7 +67,8 @@ def record(run: Run) -> dict[str, str]:
     updates = sum(value for _, value in run.known(GRADIENT_STEPS))
     return {
         "task": f"{run.tasks}, seed {run.setting('seed')}",
-        "environments": f"{run.transitions_per_round / length:,.0f}, {run.setting('envs_per_actor')} in each actor",
+        "environments": f"{run.transitions_per_round / length:,.0f}",
+        "actors": run.versions.get("actors", str(run.setting("num_actors"))),
         "rollout length": f"{length:,} steps of each environment in a round",
         "total transitions": f"{run.column('env_steps')[-1]:,.0f}",
         "updates": f"{updates:,.0f} gradient steps in {run.num_rounds:,} rounds",

@@ -8,6 +8,7 @@ from __future__ import annotations
 import hashlib
 import json
 import platform
+from collections.abc import Mapping
 from importlib.metadata import version
 from pathlib import Path
 
@@ -41,6 +42,6 @@ def source_hash() -> str:
     return digest.hexdigest()[:_HASH_LENGTH]
 
 
-def save_versions(path: Path, *extra_packages: str) -> None:
-    """Writes `versions()` as JSON."""
-    path.write_text(json.dumps(versions(*extra_packages), indent=2) + "\n")
+def save_versions(path: Path, in_force: Mapping[str, str]) -> None:
+    """Writes `versions()` as JSON, and what was in force where a setting left it open, such as the number of actors."""
+    path.write_text(json.dumps({**versions(), **in_force}, indent=2) + "\n")

@@ -31,12 +31,25 @@ from ddp_ppo.envs.state import require_plain
 from ddp_ppo.envs.step_loop import step_loop
 from ddp_ppo.errors import EnvError, printable, text_of
 from ddp_ppo.maths.gae import accumulate_backwards
-from ddp_ppo.maths.moments import RmsState, compute_batch_moments
+from ddp_ppo.maths.moments import RmsState
 from ddp_ppo.maths.seeding import Purpose, integer_seed, seed_global_generators, stream
 from ddp_ppo.policies.network import NetworkSpec
 from ddp_ppo.policies.registry import build_policy
+from ddp_ppo.processes.global_generators import restore_global_generators, save_global_generators
 from ddp_ppo.processes.lifetime import die_with_parent, lead_group, outlast_readers
-from ddp_ppo.protocols import ActorReport, Arrays, BatchEnv, EnvSpec, FloatArray, PlainState, Policy, Rows
+from ddp_ppo.protocols import (
+    ActorReport,
+    Arrays,
+    BatchEnv,
+    EnvSpec,
+    EpisodeEnd,
+    FloatArray,
+    PlainState,
+    Policy,
+    Rows,
+)
+from ddp_ppo.sampling.block_policy import BlockPolicy
+from ddp_ppo.sampling.blocks import obs_moments, parts_of, return_moments
 from ddp_ppo.sampling.drive import Player
 from ddp_ppo.sampling.episodes import EVAL_BLOCK, Episode, run_block
 from ddp_ppo.sampling.finite import (
@@ -47,7 +60,7 @@ from ddp_ppo.sampling.finite import (
     first_in_parameters,
     first_in_steps,
 )
-from ddp_ppo.sampling.rollout import REWARD_CLIP, Annotate, Discounting, slot_name
+from ddp_ppo.sampling.rollout import DISCOUNTED_RETURN, REWARD_CLIP, Annotate, Discounting, slot_name
 from ddp_ppo.sampling.shared_memory import SharedBlock
 
 _STEP_FIELDS = ("obs", "act", "terminated", "truncated", "final_obs")
@@ -73,6 +86,7 @@ class ActorJob:
         actor_id: index among the actors of its learner.
         rank: its learner.
         first_env, num_envs: its slices [first_env, first_env + K) of the rollout.
+        num_envs_of_learner: B, which decides on the blocks of environments.
         rollout_length: T.
         env_arguments: keyword arguments of `make_batch_env` but num_envs.
         instances, eval_instances: how environments for training and for evaluations are told apart.
@@ -90,6 +104,7 @@ class ActorJob:
     rank: int
     first_env: int
     num_envs: int
+    num_envs_of_learner: int
     rollout_length: int
     seed: int
     env_arguments: dict[str, Any]
@@ -122,10 +137,15 @@ class Actor:
         require_same(self._env.spec, job.env, f"environment {job.first_env} of rank {job.rank}", "the first one built")
         # Now: the environment may have been the first to load torch.
         seed_global_generators(integer_seed(job.seed, Purpose.GLOBAL, job.rank, job.actor_id))
-        self._player = Player(self._build_policy(job.num_envs, job.rollout_length), job.num_envs)
-        arrays = job.block.arrays
         own = slice(job.first_env, job.first_env + job.num_envs)
-        self._arrays = arrays
+        self._parts = parts_of(own, job.num_envs_of_learner)
+        self._policies = [self._build_policy(part.size, job.rollout_length) for part in self._parts]
+        is_one_block = len(self._parts) == 1 and self._parts[0].is_complete
+        acting = self._policies[0] if is_one_block else BlockPolicy(self._policies, self._parts)
+        self._player = Player(acting, job.num_envs)
+        self._arrays = arrays = job.block.arrays
+        self._own = own
+        self._block_of = [part.block for part in self._parts for _ in range(*part.own.indices(job.num_envs))]
         self._slots = [
             {name: arrays[slot_name(name, slot)][:, own] for name in job.field_names} for slot in range(job.num_slots)
         ]
@@ -167,17 +187,28 @@ class Actor:
             "episode_length": self._episode_length.copy(),
             "discounted_return": self._discounted_return.copy(),
             "policy_state": self._player.state.copy(),
+            "num_rounds": self._num_rounds,
+            "generators": save_global_generators(),
         }
 
     def restore(self, state: PlainState) -> None:
-        """Goes on where `save` was called; where the environments could not be saved they start new episodes."""
-        if state["env"] is None:
-            return
-        self._obs = self._env.restore(state["env"]).copy()
-        self._player.state[:] = state.get("policy_state", 0.0)  # missing in checkpoints of a policy without a state
-        self._episode_return = np.array(state["episode_return"], np.float64)
-        self._episode_length = np.array(state["episode_length"], np.int64)
-        self._discounted_return = np.array(state["discounted_return"], np.float64)
+        """Goes on where `save` was called; where the environments could not be saved they start new episodes.
+
+        "generators" is None where the global generators were those of other processes: they start new streams.
+        """
+        job, self._num_rounds = self._job, state["num_rounds"]
+        if state["env"] is not None:
+            self._obs = self._env.restore(state["env"]).copy()
+            self._player.state[:] = state.get("policy_state", 0.0)  # missing in checkpoints of a policy without a state
+            self._episode_return = np.array(state["episode_return"], np.float64)
+            self._episode_length = np.array(state["episode_length"], np.int64)
+            self._discounted_return = np.array(state["discounted_return"], np.float64)
+        if state["generators"] is not None:
+            restore_global_generators(state["generators"])
+        elif self._num_rounds:
+            seed_global_generators(integer_seed(job.seed, Purpose.GLOBAL, job.rank, job.actor_id, self._num_rounds))
+        if state["env"] is None and self._num_rounds:
+            self._start_episodes()
 
     def sample(self, round_index: int, slot: int = 0) -> ActorReport:
         """Fills this actor's slices of a rollout slot with T steps, annotates them and reports on them."""
@@ -185,7 +216,8 @@ class Actor:
         slices = self._slots[slot]
         policy = self._player.policy
         policy.load(self._published("parameters", slot), self._obs_rms_state(slot))
-        policy.begin(stream(job.seed, Purpose.ACTION_NOISE, job.rank, job.actor_id, round_index))
+        for part, one in zip(self._parts, self._policies, strict=True):
+            one.begin(stream(job.seed, Purpose.ACTION_NOISE, job.rank, part.block, round_index))
         rows = self._rows[slot]
         rows.obs[0][...] = self._obs
         reward_terms = self._player.rollout(self._run_steps, rows)
@@ -198,7 +230,7 @@ class Actor:
         clip = REWARD_CLIP if job.normalize_reward else np.inf
         job.annotate(policy, slices, Discounting(job.gamma, job.gae_lambda, scale, clip))
         self._require_finite(first_in_annotations(slices), slot)
-        return self._report(slices, reward_terms, start=start, sampled=sampled)
+        return self._report(slot, reward_terms, start=start, sampled=sampled)
 
     def _require_finite(self, bad: NotFinite | None, slot: int) -> None:
         if bad is None:
@@ -214,28 +246,33 @@ class Actor:
         state, column = names_of(self._env, bad.env, bad.column)
         return bad._replace(stage=SIMULATION_STATE, name=state) if state else bad._replace(name=column)
 
-    def _report(
-        self, slices: Arrays, reward_terms: Mapping[str, float], *, start: float, sampled: float
-    ) -> ActorReport:
+    def _report(self, slot: int, reward_terms: Mapping[str, float], *, start: float, sampled: float) -> ActorReport:
         """What a rollout has to report that began at `start` and was sampled, not yet annotated, at `sampled`."""
-        job = self._job
+        job, slices = self._job, self._slots[slot]
         ended = slices["terminated"] | slices["truncated"]
-        returns, lengths = self._finished_episodes(ended)
-        obs_moments = return_moments = None
+        ends, returns, lengths = self._finished_episodes(ended)
+        own_blocks = [part for part in self._parts if part.is_complete]
+        of_obs: dict[int, RmsState] = {}
+        of_returns: dict[int, RmsState] = {}
         if job.normalize_obs:
-            obs_moments = compute_batch_moments(slices["obs"][:-1].reshape(-1, job.network.obs_size))
+            of_obs = {part.block: obs_moments(slices["obs"], part.own) for part in own_blocks}
         if job.normalize_reward:
-            return_moments = compute_batch_moments(self._discounted_returns(ended).reshape(-1, 1))
+            discounted = self._discounted_returns(ended)
+            of_returns = {part.block: return_moments(discounted, part.own) for part in own_blocks}
+            if (together := slot_name(DISCOUNTED_RETURN, slot)) in self._arrays:
+                self._arrays[together][:, self._own] = discounted
         overlap, self._overlap = self._overlap, ""  # told once
         return ActorReport(
             actor_id=job.rank * len(self._arrays["progress"]) + job.actor_id,
+            num_envs=job.num_envs,
             episodes=len(returns),
+            episode_ends=ends,
             episode_returns=returns,
             episode_return_sum=float(sum(returns)),
             episode_len_sum=sum(lengths),
             episode_terminations=int(np.count_nonzero(slices["terminated"])),
-            obs_rms_moments=obs_moments,
-            return_rms_moments=return_moments,
+            obs_rms_moments=of_obs,
+            return_rms_moments=of_returns,
             reward_terms=reward_terms,
             overlap=overlap,
             sample_seconds=sampled - start,
@@ -243,11 +280,12 @@ class Actor:
             state=self.save(),
         )
 
-    def _finished_episodes(self, ended: NDArray[np.bool_]) -> tuple[list[float], list[int]]:
-        """Raw returns and lengths of the episodes that ended in this rollout; the open ones are carried on."""
-        returns, lengths = [], []
+    def _finished_episodes(self, ended: NDArray[np.bool_]) -> tuple[list[EpisodeEnd], list[float], list[int]]:
+        """Ends, raw returns and lengths of the episodes that ended in this rollout; the open ones are carried on."""
+        ends, returns, lengths = [], [], []
         first = np.zeros(self._job.num_envs, np.int64)
         for step, i in np.argwhere(ended).tolist():
+            ends.append(EpisodeEnd(self._block_of[i], step, self._job.first_env + i))
             returns.append(float(self._episode_return[i] + self._reward[first[i] : step + 1, i].sum()))
             lengths.append(int(self._episode_length[i] + step + 1 - first[i]))
             self._episode_return[i] = 0.0
@@ -256,7 +294,7 @@ class Actor:
         for i in range(self._job.num_envs):
             self._episode_return[i] += self._reward[first[i] :, i].sum()
         self._episode_length += self._job.rollout_length - first
-        return returns, lengths
+        return ends, returns, lengths
 
     def _discounted_returns(self, ended: NDArray[np.bool_]) -> NDArray[np.float64]:
         """Running discounted returns [T, K] from each episode's start, whose spread scales the rewards."""

@@ -1,6 +1,6 @@
 """The arrays of a round's rollout in the memory that a learner and its actors share, and their life cycle. Torch-free.
 
-Who writes: the learner the `published` arrays, and only while no rollout runs; actor i the slice [i*K, (i+1)*K) of the
+Who writes: the learner the `published` arrays, and only while no rollout runs; each actor its slice of the
 environments of each rollout field and its own entry of `progress`, and only between the learner's "sample" and its own
 "done".
 
@@ -19,6 +19,7 @@ from numpy.typing import NDArray
 from ddp_ppo.maths.moments import RmsState
 from ddp_ppo.protocols import Arrays, Policy, Shapes
 
+DISCOUNTED_RETURN = "discounted_return"  # [T, B] float64, shared where a block belongs to several actors
 REWARD_CLIP = 10.0  # scaled rewards are held inside +-10
 
 

@@ -25,7 +25,9 @@ def machine_advice(topology: TrainingTopology) -> list[str]:
     num_cores = this_machine().num_cores
     cores = "1 core" if num_cores == 1 else f"{num_cores} cores"
     if num_actors > 2 * num_cores:
-        return [f"{num_actors} actors share {cores} here; more envs_per_actor instead would be faster"]
+        return [
+            f"{num_actors} actors share {cores} here; fewer would be faster, with the same result: num_actors: auto"
+        ]
     return []
 
 

@@ -71,10 +71,12 @@ class Diagnosis:
         note = "; it is the mean of all learners, the cause may lie with another one" if is_mean else ""
         words, where = find_cause(self._learner, rollout, f"{error}{note}")
         if where is not None:
-            actor_id, env = divmod(where.env, self._plan.topology.envs_per_actor)
+            own = self._plan.topology.slices
+            actor_id = next(i for i, one in enumerate(own) if where.env < one.stop)
             words = f"actor {actor_id}: {words}"
             state, slices = done.own["actors"][actor_id], self._sampler.slices_of(actor_id, done.round)
-            self._recorder.evidence(state, slices, where._replace(env=env)._asdict(), done.round)
+            where = where._replace(env=where.env - own[actor_id].start)
+            self._recorder.evidence(state, slices, where._asdict(), done.round)
         return self._error(f"round {done.round + 1}: {words}")
 
     def _error(self, what: str) -> NonFiniteError:

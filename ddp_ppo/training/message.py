@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from itertools import islice
+from itertools import groupby, islice
 from typing import NamedTuple
 
 import numpy as np
@@ -29,10 +29,12 @@ class EpisodeSums(NamedTuple):
 
     @staticmethod
     def of(reports: Sequence[ActorReport]) -> EpisodeSums:
-        """Of one learner's actors."""
+        """Of one learner's actors; returns are added block by block, whoever steps the environments."""
+        ended = sorted(pair for one in reports for pair in zip(one.episode_ends, one.episode_returns, strict=True))
+        blocks = groupby(ended, key=lambda pair: pair[0].block)
         return EpisodeSums(
             episodes=sum(report.episodes for report in reports),
-            returns=sum(report.episode_return_sum for report in reports),
+            returns=sum(sum(value for _, value in block) for _, block in blocks),
             lengths=sum(report.episode_len_sum for report in reports),
             terminations=sum(report.episode_terminations for report in reports),
         )
@@ -85,9 +87,10 @@ class Message:
         )
 
 
-def merged(moments: Sequence[RmsState | None], size: int) -> RmsState:
-    """The moments of all actors of one learner together; those of no samples where none has any."""
-    return merge_rms_states([empty_rms_state(size), *(one for one in moments if one is not None)])
+def merged(moments: Sequence[Mapping[int, RmsState]], size: int) -> RmsState:
+    """The moments of all blocks of one learner together, from its actors; those of no samples if there are none."""
+    of_blocks = {block: state for of_actor in moments for block, state in of_actor.items()}
+    return merge_rms_states([empty_rms_state(size), *(of_blocks[block] for block in sorted(of_blocks))])
 
 
 def _numbers_of(state: RmsState) -> tuple[NDArray[np.float64], ...]:

@@ -17,10 +17,12 @@ from ddp_ppo.learners.registry import learner_kind
 from ddp_ppo.learners.starting_point import StartingPoint
 from ddp_ppo.machine import has_mps, num_cuda_devices, this_machine
 from ddp_ppo.policies.network import NetworkSpec
+from ddp_ppo.policies.registry import chosen_backend
 from ddp_ppo.protocols import EnvSpec
 from ddp_ppo.runs.folder import require_writable
+from ddp_ppo.sampling.blocks import are_shared
 from ddp_ppo.sampling.episodes import num_instances
-from ddp_ppo.sampling.rollout import Field, rollout_shapes, slot_name
+from ddp_ppo.sampling.rollout import DISCOUNTED_RETURN, Field, rollout_shapes, slot_name
 from ddp_ppo.sampling.shared_memory import block_bytes
 from ddp_ppo.training.advice import action_advice, image_advice, machine_advice
 from ddp_ppo.training.resume import Resumed, find_resumed, require_fit
@@ -49,6 +51,9 @@ class Plan(LearnerJob):
             "reward_scale": ("float64", (1,)),
             **rollout_shapes(self.fields, self.config.rollout_length, self.topology.num_envs),
         }
+        if self.config.normalize_reward and are_shared(self.topology.slices, self.topology.num_envs):
+            size = (self.config.rollout_length, self.topology.num_envs)
+            in_each_slot[DISCOUNTED_RETURN] = ("float64", size)
         for slot in range(self.num_slots):
             shapes |= {slot_name(name, slot): shape for name, shape in in_each_slot.items()}
         return shapes
@@ -91,6 +96,21 @@ class Plan(LearnerJob):
         left = None if limit is None else limit - self.num_training_instances
         return num_instances(self.config.eval_episodes, self.topology.num_actors, left)
 
+    @property
+    def in_force(self) -> dict[str, str]:
+        """What settings such as auto and null have come to in this run."""
+        topology = self.topology
+        return {
+            "learners": str(topology.num_learners),
+            "device": topology.device.partition(":")[0],
+            "group_backend": topology.backend,
+            "env_backend": self.env.backend,
+            "policy_backend": chosen_backend(self.config.policy_backend, self.network),
+            "actors": _actors_text(topology),
+            "threads": str(self.num_threads),
+            "update": self.kind.update_text(self),
+        }
+
     def starting_point(self) -> StartingPoint:
         """Parameters and statistics that training starts from; a resumed run goes on with its checkpoint's instead."""
         is_warm = self.config.init_from is not None and self.resumed is None
@@ -109,6 +129,7 @@ def prepare(config: Config, *, environ: Mapping[str, str]) -> Plan:
         environ=environ,
         num_cuda_devices=num_cuda_devices(),
         has_mps=has_mps(),
+        num_cores=this_machine().num_cores,
     )
     try:
         require_writable(config)
@@ -166,7 +187,7 @@ def _require_memory(plan: Plan) -> None:
     if size > memory:
         raise ConfigError(
             f"a rollout of each learner needs {size / 2**30:,.1f} GiB, this machine has {memory / 2**30:.1f} GiB; "
-            "lower rollout_length, num_actors, envs_per_actor or hidden_sizes"
+            "lower rollout_length, num_envs or hidden_sizes"
         )
 
 
@@ -210,6 +231,13 @@ def _instances_text(plan: Plan) -> str:
     return f"at most {training + evaluation} open at once: {training} for training {own}"
 
 
+def _actors_text(topology: TrainingTopology) -> str:
+    """Actors of a learner and their environments, such as "3 for each learner x 6, 5, 5 environments = 16"."""
+    sizes = topology.envs_of_actors
+    each = ", ".join(map(str, sizes[:1] if len({*sizes}) == 1 else sizes))
+    return f"{len(sizes)} for each learner x {each} environments = {topology.num_envs} environments"
+
+
 def plan_lines(plan: Plan) -> dict[str, str]:
     """Ranks, devices, actors, environments and mini-batch arithmetic of a run."""
     config, topology, env = plan.config, plan.topology, plan.env
@@ -235,8 +263,8 @@ def plan_lines(plan: Plan) -> dict[str, str]:
         ),
         (
             "actors",
-            f"{topology.num_actors} for each learner x {topology.envs_per_actor} environments "
-            f"= {topology.num_envs} environments, {topology.num_envs * topology.num_learners} in all",
+            f"{_actors_text(topology)}, {topology.num_envs * topology.num_learners} in total"
+            + (" (num_actors: auto)" if config.actors_per_learner is None else ""),
         ),
         ("instances", _instances_text(plan)),
         (

@@ -151,7 +151,7 @@ class Recorder(FaultRecorder):
             if effective.exists():
                 effective.rename(self._folder.path / f"config_until_round_{round_index}.yaml")
             save_effective(self._plan.config, effective)
-            save_versions(self._folder.path / "versions.json")
+            save_versions(self._folder.path / "versions.json", self._plan.in_force)
             save_table(self._folder.path / TABLE_FILE, self._table)
             self._stack.callback(report_or_warn, self._folder.path, self.say)  # when the files below are closed
             self._csv = CsvLog(self._folder.metrics, after_round=round_index)

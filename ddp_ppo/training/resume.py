@@ -12,7 +12,6 @@ import numpy as np
 
 from ddp_ppo.config.settings import Config
 from ddp_ppo.distributed.group import folder_of_launch
-from ddp_ppo.distributed.topology import TrainingTopology
 from ddp_ppo.learners.interface import Learner, LearnerJob
 from ddp_ppo.learners.registry import learner_kind
 from ddp_ppo.learners.starting_point import StartingPoint
@@ -23,6 +22,7 @@ from ddp_ppo.runs.csv_log import log_notes
 from ddp_ppo.runs.files import CheckpointError
 from ddp_ppo.runs.folder import home_of, latest_runs
 from ddp_ppo.sampling.actor_pool import ActorPool
+from ddp_ppo.training.actor_states import states_for
 from ddp_ppo.training.resumed_settings import EPISODES, RATE, SHAPE, continued
 from ddp_ppo.training.sync import Statistics
 
@@ -221,28 +221,14 @@ def restore_learner(resumed: Resumed, job: LearnerJob, learner: Learner, say: Ca
 
 
 def restore_actors(resumed: Resumed, job: LearnerJob, pool: ActorPool, say: Callable[[str], None]) -> None:
-    """Lets environments go on in mid-episode where their state was saved for the same number of environments."""
-    content, topology = resumed.content, job.topology
-    actors = [state for rank in content["ranks"] for state in rank["actors"]]
-    if not _has_same_shape(actors, topology) or content["env"]["backend"] != job.env.backend:
-        say("note: the checkpoint has other actors, environments or backend; episodes start anew")
-        return
+    """Continues episodes where they stood, whatever actors the environments have now, if their state was saved."""
     if changed := sorted(resumed.changed & EPISODES):
         say(f"note: {', '.join(changed)} changed: episodes start again")
         return
-    first = topology.rank * topology.num_actors
-    pool.restore(actors[first : first + topology.num_actors])
-    if actors[0]["env"] is None:
-        say(
-            "note: this environment cannot be saved (no get_state and set_state): episodes start anew, and the "
-            "run will not equal an unbroken one"
-        )
-
-
-def _has_same_shape(actors: Sequence[Mapping[str, Any]], topology: TrainingTopology) -> bool:
-    return len(actors) == topology.num_learners * topology.num_actors and all(
-        len(state["episode_return"]) == topology.envs_per_actor for state in actors
-    )
+    states, note = states_for(resumed.content, job)
+    pool.restore(states)
+    if note:
+        say(f"note: {note}")
 
 
 def is_finite(ranks: Sequence[Mapping[str, Any]]) -> bool:

@@ -18,8 +18,9 @@ from ddp_ppo.policies.normalizer import reward_scale
 from ddp_ppo.protocols import ActorReport, Arrays, FloatArray, PlainState
 from ddp_ppo.sampling.actor import ActorJob
 from ddp_ppo.sampling.actor_pool import ActorPool
+from ddp_ppo.sampling.blocks import blocks_of, obs_moments, return_moments
 from ddp_ppo.sampling.episodes import EVAL_BLOCK, Episode
-from ddp_ppo.sampling.rollout import RAW, Normalization, Rollout, slot_name
+from ddp_ppo.sampling.rollout import DISCOUNTED_RETURN, RAW, Normalization, Rollout, slot_name
 from ddp_ppo.sampling.shared_memory import SharedBlock
 from ddp_ppo.training.plan import Plan
 
@@ -90,11 +91,22 @@ class Sampler:
         reports, self._settled, self._in_flight = self._settled, None, None
         assert reports is not None
         self._states = self._pool.states
+        self._complete(reports, round_index % len(self._rollouts))
         if self._lag and round_index + 1 < self._plan.num_rounds:
             self._begin(round_index + 1, now)
         slot = round_index % len(self._rollouts)
         self._rollouts[slot].fill(self._normalizations[slot])
         return Sampled(rollout=self._rollouts[slot], reports=reports, policy_lag=lag)
+
+    def _complete(self, reports: Sequence[ActorReport], slot: int) -> None:
+        """Adds the moments of the blocks that several actors share, which none of them could take."""
+        config, rollout, first = self._plan.config, self._rollouts[slot], reports[0]
+        for block, own in enumerate(blocks_of(self._plan.topology.num_envs)):
+            if config.normalize_obs and not any(block in report.obs_rms_moments for report in reports):
+                first.obs_rms_moments[block] = obs_moments(rollout["obs"], own)
+            if config.normalize_reward and not any(block in report.return_rms_moments for report in reports):
+                returns = self._arrays[slot_name(DISCOUNTED_RETURN, slot)]
+                first.return_rms_moments[block] = return_moments(returns, own)
 
     @property
     def states(self) -> list[PlainState]:
@@ -103,8 +115,7 @@ class Sampler:
 
     def slices_of(self, actor_id: int, round_index: int) -> Arrays:
         """An actor's own slices of a round's rollout."""
-        num_envs = self._plan.topology.envs_per_actor
-        own = slice(actor_id * num_envs, (actor_id + 1) * num_envs)
+        own = self._plan.topology.slices[actor_id]
         rollout = self._rollouts[round_index % len(self._rollouts)]
         return {name: array[:, own] for name, array in rollout.arrays.items()}
 
@@ -147,16 +158,17 @@ class Sampler:
 
 def actor_jobs(plan: Plan, block: SharedBlock) -> list[ActorJob]:
     """What each actor of this learner is told."""
-    return [_actor_job(plan, block, actor_id) for actor_id in range(plan.topology.num_actors)]
+    return [_actor_job(plan, block, actor_id, own) for actor_id, own in enumerate(plan.topology.slices)]
 
 
-def _actor_job(plan: Plan, block: SharedBlock, actor_id: int) -> ActorJob:
+def _actor_job(plan: Plan, block: SharedBlock, actor_id: int, own: slice) -> ActorJob:
     config, topology = plan.config, plan.topology
     return ActorJob(
         actor_id=actor_id,
         rank=topology.rank,
-        first_env=actor_id * topology.envs_per_actor,
-        num_envs=topology.envs_per_actor,
+        first_env=own.start,
+        num_envs=own.stop - own.start,
+        num_envs_of_learner=topology.num_envs,
         rollout_length=config.rollout_length,
         seed=config.seed,
         env_arguments=config.env_arguments,

@@ -54,13 +54,13 @@ def scale_up(config: Config, environments: str, keep: str, *, num_learners: int)
     """
     if config.learner != "ppo":
         raise ConfigError(f"--environments: the arithmetic is that of learner: ppo, not of learner: {config.learner}")
-    factor = _factor(config, environments)
-    settings: dict[str, Any] = {"envs_per_actor": _whole("envs_per_actor", config.envs_per_actor, factor)}
+    factor = _factor(config, environments, num_learners)
+    settings: dict[str, Any] = {"num_envs": _whole("num_envs", config.envs_per_learner, factor)}
     if keep == "transitions":
         settings["rollout_length"] = _whole("rollout_length", config.rollout_length, 1 / factor)
     if keep == "updates":
         settings["minibatch_size"] = _whole("minibatch_size", config.ppo.minibatch_size, factor)
-    scaled = replace(config, **settings)
+    scaled = replace(config, **{**settings, "envs_per_actor": None})
     before, after = (arithmetic(one, num_learners) for one in (config, scaled))
     rows = {name: (before[name], after[name]) for name in before}
     return scaled, ScaleUp(keep, settings, rows, _notes(config, scaled, factor, rows))
@@ -92,21 +92,21 @@ def scale_up_text(result: ScaleUp) -> str:
     return "\n".join([*lines, *(entry("note", note) for note in result.notes)])
 
 
-def _factor(config: Config, environments: str) -> Fraction:
+def _factor(config: Config, environments: str, num_learners: int) -> Fraction:
     """How many times as many environments."""
     match = re.fullmatch(r"(\d+(?:\.\d+)?)(x?)", environments.strip().lower())
     if match is None or float(match[1]) == 0:
         raise ConfigError(f"--environments: got {environments}; allowed: a factor such as 4x, or a number such as 64")
-    number, actors = Fraction(match[1]), config.num_actors
+    number = Fraction(match[1])
     if match[2]:
         return number
-    if number % actors:
-        below = int(number // actors) * actors
-        nearest = f"{below} or {below + actors}" if below else f"{actors}"
+    if number % num_learners:
+        below = int(number // num_learners) * num_learners
+        nearest = f"{below} or {below + num_learners}" if below else f"{num_learners}"
         raise ConfigError(
-            f"--environments: {number} cannot be shared equally by num_actors: {actors}; nearest: {nearest}"
+            f"--environments: {number} cannot be shared equally by {num_learners} learners; nearest: {nearest}"
         )
-    return number / (actors * config.envs_per_actor)
+    return number / (num_learners * config.envs_per_learner)
 
 
 def _whole(name: str, value: int, factor: Fraction) -> int:

@@ -205,16 +205,18 @@ def term_names(reports: Sequence[ActorReport]) -> list[str]:
 
 
 def reward_metrics(reports: Sequence[ActorReport], names: Sequence[str]) -> dict[str, float]:
-    """Means over the actors of these terms of the reward, which are 0 for an actor that has not met them.
+    """Means over the environments of these terms of the reward, which are 0 for an actor that has not met them.
 
     A value that is not finite says nothing; NaN where the actors that have met a term report nothing else.
     """
     metrics = {}
     for name in names:
         met = [report.reward_terms[name] for report in reports if name in report.reward_terms]
-        finite = [value for value in met if math.isfinite(value)]
-        count = len(finite) + len(reports) - len(met)
-        mean = math.nan if met and not finite else sum(finite) / count
+        found = [(report.reward_terms.get(name, 0.0), report.num_envs) for report in reports]
+        finite = [(value, number) for value, number in found if math.isfinite(value)]
+        has_told = any(map(math.isfinite, met)) or not met
+        total = sum(value * number for value, number in finite)
+        mean = total / sum(number for _, number in finite) if has_told else math.nan
         metrics[f"reward/{name.removeprefix('reward_')}"] = mean
     return metrics
 

@@ -13,10 +13,11 @@ CONFIG = Config(env_id="CartPole-v1", num_actors=2, envs_per_actor=4, rollout_le
 class CandidatesTest(unittest.TestCase):
     def test_the_configuration_s_own_setting_comes_first_and_all_others_have_as_many_samples(self):
         first, *others = candidates(CONFIG, num_cores=4)
-        self.assertEqual((first.num_actors, first.envs_per_actor, first.rollout_length), (2, 4, 32))
+        self.assertEqual((first.num_actors, first.num_envs, first.rollout_length), (2, 8, 32))
         self.assertGreater(len(others), 3)
         for one in others:
-            self.assertEqual(one.num_actors * one.envs_per_actor * one.rollout_length, 256, one)
+            self.assertEqual(one.num_envs * one.rollout_length, 256, one)
+            self.assertEqual(one.num_envs % one.num_actors, 0, one)
             self.assertGreaterEqual(one.rollout_length, 16)
         self.assertEqual(len({one.words for one in (first, *others)}), 1 + len(others))
 
@@ -25,7 +26,7 @@ class CandidatesTest(unittest.TestCase):
         self.assertEqual([one.words for one in candidates(odd, num_cores=2)], [Candidate(1, 1, 17).words])
 
     def test_words_are_those_of_the_command_line(self):
-        self.assertEqual(Candidate(2, 4, 32).words, "num_actors=2 envs_per_actor=4 rollout_length=32")
+        self.assertEqual(Candidate(2, 8, 32).words, "num_actors=2 num_envs=8 rollout_length=32")
 
 
 class RunTest(unittest.TestCase):

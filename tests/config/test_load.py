@@ -125,7 +125,7 @@ class FileTest(ConfigCase):
         self.assert_refused("zzz: 1\n", "task.yaml:1: zzz: unknown setting")
 
     def test_only_a_near_key_is_suggested(self):
-        for key in ("num_steps", "steps", "lr", "num_envs", "env", "ppo.lr"):
+        for key in ("num_steps", "steps", "lr", "num_workers", "env", "ppo.lr"):
             with self.subTest(key):
                 (line,) = self.refused(f"{key}: 1\n")
                 self.assertTrue(line.endswith(f"task.yaml:1: {key}: unknown setting"), line)

@@ -9,20 +9,42 @@ from tests.support.config_case import ConfigCase
 class RulesTest(ConfigCase):
     def test_actors_must_be_shared_equally_and_the_nearest_totals_are_named(self):
         self.assert_refused("num_gpus: 4\nnum_actors: 10\n", "num_actors: 10", "num_gpus: 4", "8 or 12")
-        self.assert_refused("num_gpus: 4\n", "task.yaml:1", "num_actors: 2", "num_gpus: 4", "nearest: 4")
+        self.assert_refused("num_gpus: 4\nnum_actors: 2\n", "task.yaml:2", "num_gpus: 4", "nearest: 4")
+        self.assertIsNone(self.load("num_gpus: 4\n").actors_per_learner)
 
     def test_actors_per_gpu_must_agree_with_the_totals(self):
         self.assertEqual(self.load("num_gpus: 2\nnum_actors: 6\nactors_per_gpu: 3\n").actors_per_learner, 3)
         text = "num_gpus: 2\nnum_actors: 5\nactors_per_gpu: 3\n"
         self.assert_refused(text, "task.yaml:2: num_actors: 5", "num_gpus * actors_per_gpu", "set it to 6")
-        self.assert_refused("actors_per_gpu: 3\n", "num_actors: 2", "set it to 3")
+        self.assert_refused("actors_per_gpu: 3\nnum_actors: 2\n", "num_actors: 2", "set it to 3")
+        self.assertEqual(self.load("num_gpus: 2\nactors_per_gpu: 3\n").actors_per_learner, 3)
 
     def test_one_actor_on_one_gpu_is_one_actor(self):
         self.assertEqual(self.load("num_gpus: 1\nnum_actors: 1\n").actors_per_learner, 1)
 
+    def test_environments_are_those_of_a_learner_or_those_of_its_actors(self):
+        for text, expected in (
+            ("{}", 16),
+            ("num_actors: 3", 24),  # 8 in each
+            ("envs_per_actor: 4", 8),  # auto counts as 2 actors here
+            ("num_actors: 6\nnum_gpus: 2\nenvs_per_actor: 4", 12),
+            ("num_envs: 12", 12),
+            ("num_actors: 3\nnum_envs: 12\nenvs_per_actor: 4", 12),
+        ):
+            with self.subTest(text):
+                self.assertEqual(self.load(f"{text}\n").envs_per_learner, expected)
+
+    def test_two_ways_to_say_how_many_environments_must_agree(self):
+        text = "num_envs: 12\nenvs_per_actor: 8\n"
+        self.assert_refused(text, "task.yaml:1: num_envs: 12 is not envs_per_actor: 8", "2 with auto", "remove one")
+        self.assert_refused(f"{text}num_actors: 3\n", "times the actors of a learner (3)")
+
+    def test_no_actor_is_without_an_environment(self):
+        self.assert_refused("num_envs: 4\nnum_actors: 5\n", "num_actors: 5 actors", "num_envs: 4", "task.yaml:2")
+
     def test_a_round_of_one_sample_is_refused_naming_the_keys(self):
         text = "num_actors: 1\nenvs_per_actor: 1\nrollout_length: 1\n"
-        self.assert_refused(text, "rollout_length", "num_actors", "envs_per_actor")
+        self.assert_refused(text, "rollout_length", "num_envs")
         self.assert_refused(text.replace("num_actors: 1", "num_actors: 2\nnum_gpus: 2"), "rollout_length")
         self.assertEqual(self.load(text.replace("num_actors: 1", "num_actors: 2")).samples_per_round, 2)
 

@@ -5,7 +5,7 @@ import unittest
 from collections.abc import Mapping
 from typing import Any, Literal
 
-from ddp_ppo.config.setting import Choice, Number, nearest, setting, settings_of
+from ddp_ppo.config.setting import Choice, Number, OrWord, nearest, setting, settings_of
 from ddp_ppo.config.settings import Config, ConfigError, describe_settings
 from ddp_ppo.config.yaml_text import RefusedError
 from tests.support.config_case import ConfigCase
@@ -17,6 +17,7 @@ WRONG_TYPES = {
     "str": ("1", "true", "[a]", "{a: 1}", '""', '" "', '"a\\nb"', '"\\0"'),
     "dict": ("1", "word", "[a]", "null", "{1: 2}", "{a: 1, a: 2}", "{a: yes}", "{a: .nan}", "{a b: 1}"),
     "list[str]": ("64", "word", "[1]", "[true]", '[""]', "[[a]]", "null", "{a: 1}"),
+    "int or auto": ("2.5", "true", '"1"', "[1]", "{a: 1}", "null", "word"),
     "list[int]": ("64", "word", "[0]", "[-1]", "[2.5]", "[true]", '["64"]', "[[64]]", "null", "{a: 1}"),
 }
 
@@ -32,6 +33,7 @@ class Toy:
     place: str = setting("here", is_path=True, expected="a path", doc="Where.")
     names: tuple[str, ...] = setting((), doc="What for.")
     options: Mapping[str, Any] = setting({}, doc="More.")
+    count: int | Literal["auto"] = setting("auto", low=1, doc="How many.")
     other: int = 3
 
 
@@ -40,18 +42,26 @@ class DeclarationTest(unittest.TestCase):
         found = settings_of(Toy, "toy")
         types = {name: one.type for name, one in found.items()}
         expected = {"toy.step": "float", "toy.number": "int | None", "toy.way": "str", "toy.is_on": "bool"}
-        expected |= {"toy.place": "str", "toy.names": "list[str]", "toy.options": "dict"}
+        expected |= {"toy.place": "str", "toy.names": "list[str]", "toy.options": "dict", "toy.count": "int or auto"}
         self.assertEqual(types, expected)
-        self.assertEqual([one.default for one in settings_of(Toy).values()], [0.5, None, "up", True, "here", (), {}])
+        defaults = [one.default for one in settings_of(Toy).values()]
+        self.assertEqual(defaults, [0.5, None, "up", True, "here", (), {}, "auto"])
 
     def test_it_says_in_words_what_it_allows(self):
         allowed = [one.allowed for one in settings_of(Toy).values()]
         expected = ["a number > 0 and <= 1", "a whole number >= 2 or null", "one of up, down", "true or false"]
-        self.assertEqual(allowed, [*expected, "a path", "a list of texts", "a mapping of names"])
+        self.assertEqual(
+            allowed, [*expected, "a path", "a list of texts", "a mapping of names", "auto or a whole number >= 1"]
+        )
 
     def test_a_value_comes_in_its_canonical_type(self):
         found = settings_of(Toy)
-        for name, given, expected in (("step", 1, 1.0), ("names", ["a"], ("a",)), ("number", None, None)):
+        for name, given, expected in (
+            ("step", 1, 1.0),
+            ("names", ["a"], ("a",)),
+            ("number", None, None),
+            ("count", "auto", "auto"),
+        ):
             with self.subTest(name):
                 value = found[name].check(given)
                 self.assertEqual((value, type(value)), (expected, type(expected)))
@@ -77,7 +87,7 @@ class DeclarationTest(unittest.TestCase):
 class EverySettingTest(ConfigCase):
     @staticmethod
     def out_of_range(one):
-        kind = one.kind
+        kind = one.kind.value if isinstance(one.kind, OrWord) else one.kind
         if isinstance(kind, Choice):
             return ["nonsense"]
         if not isinstance(kind, Number):

@@ -46,7 +46,7 @@ class CodeTest(ConfigCase):
 
     def test_values_are_checked_in_code_too_all_at_once(self):
         with self.assertRaises(ConfigError) as caught:
-            Config(gamma=1.2, seed=True, num_gpus=3, env_kwargs={"f": print})
+            Config(gamma=1.2, seed=True, num_gpus=3, num_actors=2, env_kwargs={"f": print})
         for part in ("gamma: got 1.2", "seed: got True", "env_kwargs: got", "num_actors: 2"):
             self.assertIn(part, str(caught.exception))
 
@@ -117,7 +117,7 @@ class ShippedConfigsTest(unittest.TestCase):
 
     def test_half_cheetah_takes_2048_samples_a_round(self):
         config = load_config(ROOT / "configs/half_cheetah.yaml")
-        self.assertEqual((config.num_actors, config.envs_per_actor, config.rollout_length), (2, 8, 128))
+        self.assertEqual((config.num_actors, config.num_envs, config.rollout_length), ("auto", 16, 128))
         self.assertEqual((config.samples_per_round, config.total_env_steps), (2048, 1_000_000))
 
     def test_the_smoke_run_is_six_rounds_of_256_samples(self):

@@ -46,6 +46,28 @@ class NoEffectTest(ConfigCase):
         self.assert_refused("learner: pppo\nclip_range: 0.3\ndisco_batch_size: 3\n", "task.yaml:1: learner: got pppo")
 
 
+class AlternativesTest(ConfigCase):
+    """Of num_envs and envs_per_actor the one that is given nearer to the command line counts."""
+
+    def of(self, config):
+        return config.num_envs, config.envs_per_actor
+
+    def test_the_command_line_wins_over_a_file_and_a_file_over_what_it_inherits(self):
+        self.write("num_envs: 16\n", "base.yaml")
+        self.write("inherits: base.yaml\nenvs_per_actor: 4\n", "middle.yaml")
+        self.assertEqual(self.of(self.load("inherits: base.yaml\n")), (16, None))
+        self.assertEqual(self.of(self.load("inherits: middle.yaml\n")), (None, 4))
+        self.assertEqual(self.of(self.load("inherits: middle.yaml\nnum_envs: 6\n")), (6, None))
+        self.assertEqual(self.of(self.load("inherits: base.yaml\n", "envs_per_actor=3")), (None, 3))
+        self.assertEqual(self.of(self.load("envs_per_actor: 3\n", "num_envs=12")), (12, None))
+
+    def test_a_program_wins_over_both(self):
+        config = self.load("gamma: 0.5\n", "envs_per_actor=4")
+        self.assertEqual(self.of(dataclasses.replace(config, num_envs=12)), (12, None))
+        config = self.load("gamma: 0.5\n", "num_envs=12")
+        self.assertEqual(self.of(dataclasses.replace(config, envs_per_actor=4)), (None, 4))
+
+
 class OriginTest(ConfigCase):
     def test_a_replaced_setting_comes_from_code_and_the_others_from_where_they_came(self):
         config = dataclasses.replace(self.load("seed: 3\ngamma: 0.5\nppo: {num_epochs: 3}\n"), seed=4, num_epochs=2)
@@ -62,11 +84,11 @@ class OriginTest(ConfigCase):
 
     def test_a_broken_rule_is_told_where_the_first_of_its_settings_was_given(self):
         self.assertIn("task.yaml:2: num_actors: ", self.refused("seed: 2\nnum_actors: 3\n", "num_gpus=2")[0])
-        self.assertIn("command line: num_actors: 2 ", self.refused("seed: 2\n", "num_gpus=4")[0])
+        self.assertIn("command line: num_actors: 2 ", self.refused("seed: 2\n", "num_gpus=4", "num_actors=2")[0])
 
     def test_mistakes_of_reading_come_before_broken_rules(self):
         with self.assertRaises(ConfigError) as caught:
-            Config(num_gpus=3, gamma=2, zzz=1)
+            Config(num_gpus=3, num_actors=2, gamma=2, zzz=1)
         lines = str(caught.exception).splitlines()
         self.assertEqual([line.split(": ")[1] for line in lines], ["gamma", "zzz", "num_actors"])
 

@@ -15,9 +15,7 @@ from tests.support.process import ROOT, TINY, FolderTestCase, Program, free_port
 from tests.support.ranks import run_two
 
 NAN = math.nan
-ALONE = TrainingTopology(
-    rank=0, local_rank=0, num_learners=1, device="cpu", backend="none", num_actors=1, envs_per_actor=1
-)
+ALONE = TrainingTopology(rank=0, local_rank=0, num_learners=1, device="cpu", backend="none", envs_of_actors=(1,))
 
 
 class AverageMetricsTest(unittest.TestCase):

@@ -2,8 +2,10 @@
 
 import unittest
 
+from ddp_ppo.config.load import load_config
 from ddp_ppo.config.settings import Config, ConfigError
 from ddp_ppo.distributed.topology import resolve_training_topology
+from tests.support.config_case import ROOT
 
 
 def torchrun(rank, world_size, nodes=1):
@@ -52,9 +54,9 @@ class PlainPythonTest(unittest.TestCase):
         topology = resolve(config(8, 4), gpus=8)
         self.assertEqual((topology.num_learners, topology.num_actors, topology.device), (1, 4, "cuda:0"))
         self.assertEqual(len(topology.notes), 1)
-        self.assertIn("torchrun --nproc_per_node=8 train.py", topology.notes[0])
-        self.assertIn("torchrun --nproc_per_node=2 train.py", resolve(config(8), gpus=2).notes[0])
-        self.assertIn("torchrun --nproc_per_node=4 train.py", resolve(config(4, device="cpu")).notes[0])
+        self.assertIn("torchrun --standalone --nproc_per_node=8 ", topology.notes[0])
+        self.assertIn("torchrun --standalone --nproc_per_node=2 ", resolve(config(8), gpus=2).notes[0])
+        self.assertIn("torchrun --standalone --nproc_per_node=4 ", resolve(config(4, device="cpu")).notes[0])
 
     def test_several_gpus_asked_without_any_are_one_learner_with_its_share_of_actors(self):
         topology = resolve(config(4, 3))
@@ -64,11 +66,60 @@ class PlainPythonTest(unittest.TestCase):
             self.assertIn(part, topology.notes[0])
         self.assertIn("1 GPU visible", resolve(config(4), gpus=1).notes[0])
 
+    def test_the_line_that_starts_all_can_be_pasted(self):
+        words = ("configs/smoke.yaml", "num_gpus=2", "env_kwargs={a: 1}")
+        settings = load_config(ROOT / words[0], words[1:])
+        for options, last in (({}, "'env_kwargs={a: 1}' device=cpu"), ({"gpus": 2}, "'env_kwargs={a: 1}'")):
+            note = resolve(settings, **options).notes[0]
+            start = f"torchrun --standalone --nproc_per_node=2 {ROOT / 'train.py'} {ROOT / words[0]} num_gpus=2 "
+            self.assertTrue(note.endswith(start + last), note)
+
     def test_a_device_that_is_asked_for_but_missing_is_refused(self):
         with self.assertRaisesRegex(ConfigError, "device: got cuda.*allowed here: auto, cpu"):
             resolve(config(1, device="cuda"))
         with self.assertRaisesRegex(ConfigError, "device: got mps.*allowed here: auto, cuda, cpu"):
             resolve(config(1, device="mps"), gpus=2)
+
+
+class SharesTest(unittest.TestCase):
+    """How many environments each actor of a learner steps."""
+
+    def shares(self, num_cores, num_envs=16, environ=None, gpus=0, **settings):
+        topology = resolve_training_topology(
+            Config(num_envs=num_envs, **settings),
+            environ=environ or {},
+            num_cuda_devices=gpus,
+            has_mps=False,
+            num_cores=num_cores,
+        )
+        self.assertEqual(topology.num_envs, num_envs)
+        return topology.envs_of_actors
+
+    def test_auto_takes_the_fewest_actors_that_keep_the_largest_share_minimal(self):
+        for num_cores, expected in (
+            (1, (16,)),
+            (2, (8, 8)),
+            (3, (6, 5, 5)),
+            (5, (4, 4, 4, 4)),  # a fifth actor would leave one with 4
+            (7, (3, 3, 3, 3, 2, 2)),
+            (64, (1,) * 16),
+        ):
+            with self.subTest(num_cores=num_cores):
+                self.assertEqual(self.shares(num_cores), expected)
+
+    def test_learners_of_a_node_share_its_cores(self):
+        settings = {"num_gpus": 4, "device": "cpu"}
+        self.assertEqual(self.shares(8, environ=torchrun(1, 4), **settings), (8, 8))
+        self.assertEqual(self.shares(8, environ=torchrun(3, 4, nodes=2), **settings), (4, 4, 4, 4))
+        self.assertEqual(self.shares(2, environ=torchrun(1, 4), **settings), (16,))
+
+    def test_a_number_is_what_it_says_whatever_cores_there_are(self):
+        self.assertEqual(self.shares(1, num_actors=3), (6, 5, 5))
+        self.assertEqual(self.shares(64, num_gpus=1, actors_per_gpu=2), (8, 8))
+
+    def test_slices_follow_each_other(self):
+        topology = resolve(Config(num_envs=5, num_actors=2))
+        self.assertEqual(topology.slices, [slice(0, 3), slice(3, 5)])
 
 
 class OneNodeTest(unittest.TestCase):

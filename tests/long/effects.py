@@ -40,6 +40,7 @@ LEARNING = {
     "seed": "2",
     "total_env_steps": "320",
     "num_actors": "4",
+    "num_envs": "6",
     "envs_per_actor": "3",
     "rollout_length": "8",
     "gamma": "0.9",

@@ -40,7 +40,7 @@ class ReportTest(FolderTestCase):
     def test_the_record_says_what_was_run_and_what_came_of_it(self):
         found = record(self.make())
         self.assertEqual(found["task"], "HalfCheetah-v5, seed 3")
-        self.assertEqual(found["environments"], "4, 2 in each actor")
+        self.assertEqual((found["environments"], found["actors"]), ("4", "2"))
         self.assertEqual(found["rollout length"], "16 steps of each environment in a round")
         self.assertEqual(found["total transitions"], "192")
         self.assertEqual(found["updates"], "12 gradient steps in 3 rounds")

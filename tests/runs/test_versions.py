@@ -24,11 +24,11 @@ class VersionsTest(unittest.TestCase):
         self.assertRegex(source_hash(), r"\A[0-9a-f]{12}\Z")
         self.assertEqual(source_hash(), versions()["source"])
 
-    def test_the_file_holds_the_same(self):
+    def test_the_file_holds_the_same_and_what_was_in_force(self):
         with tempfile.TemporaryDirectory() as folder:
             path = Path(folder) / "versions.json"
-            save_versions(path, "pyyaml")
-            self.assertEqual(json.loads(path.read_text()), versions("pyyaml"))
+            save_versions(path, {"learners": "2"})
+            self.assertEqual(json.loads(path.read_text()), {**versions(), "learners": "2"})
 
 
 if __name__ == "__main__":

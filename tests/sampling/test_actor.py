@@ -103,18 +103,35 @@ class StatisticsTest(ActorTestCase):
         np.testing.assert_array_equal(arrays["reward"], np.ones((8, 1)))
 
 
+class BlocksTest(ActorTestCase):
+    """Four environments are two blocks of 2."""
+
+    def test_an_actor_reports_the_moments_of_the_blocks_that_it_has_alone(self):
+        for sizes, expected in (((4,), [[0, 1]]), ((1, 3), [[], [1]]), ((2, 2), [[0], [1]])):
+            _, jobs = self.jobs(num_actors=len(sizes), num_envs=4 // len(sizes), normalize_obs=True)
+            starts = np.cumsum([0, *sizes]).tolist()
+            for job, first, size, blocks in zip(jobs, starts, sizes, expected, strict=False):
+                own = dataclasses.replace(job, first_env=first, num_envs=size)
+                self.assertEqual(sorted(self.built(own).sample(0).obs_rms_moments), blocks)
+
+    def test_episodes_end_in_a_block_a_step_and_an_environment_of_the_learner(self):
+        _, jobs = self.jobs(num_actors=2, num_envs=2, length=3, env_kwargs={"length": 2})
+        ends = [self.built(job).sample(0).episode_ends for job in jobs]
+        self.assertEqual(ends, [[(0, 1, 0), (0, 1, 1)], [(1, 1, 2), (1, 1, 3)]])
+
+
 class MomentsTest(ActorTestCase):
     def test_they_are_those_of_this_rollout_s_raw_observations_alone(self):
         arrays, actor = self.actor(length=4, normalize_obs=True)
         arrays["obs_mean"][:], arrays["obs_var"][:], arrays["obs_count"][:] = 100.0, 9.0, 1000.0
         for mean in (1.5, 5.5, 9.5):  # of 0 1 2 3, of 4 5 6 7, of 8 9 10 11
-            moments = actor.sample(0).obs_rms_moments
+            moments = actor.sample(0).obs_rms_moments[0]
             self.assertEqual(moments, {"mean": np.array([mean]), "var": np.array([1.25]), "count": 4.0})
 
     def test_they_cover_all_environments_and_not_the_row_after_the_rollout(self):
         _, actor = self.actor("SeedLength", num_envs=2, length=3, normalize_obs=True)
         actor._env.reset([2, 100])  # observed: 0 1 0 (the next would be 0) and 0 1 2 (the next would be 3)
-        moments = actor.sample(0).obs_rms_moments
+        moments = actor.sample(0).obs_rms_moments[0]
         self.assertEqual(moments["count"], 6.0)
         self.assertAlmostEqual(moments["mean"][0], 4 / 6, places=12)
         self.assertAlmostEqual(moments["var"][0], 6 / 6 - (4 / 6) ** 2, places=12)
@@ -122,14 +139,13 @@ class MomentsTest(ActorTestCase):
     def test_there_are_none_where_nothing_is_normalised(self):
         _, actor = self.actor()
         stats = actor.sample(0)
-        self.assertIsNone(stats.obs_rms_moments)
-        self.assertIsNone(stats.return_rms_moments)
+        self.assertEqual((stats.obs_rms_moments, stats.return_rms_moments), ({}, {}))
 
     def test_discounted_returns_run_from_each_episode_s_start_over_rollouts(self):
         _, actor = self.actor(length=4, env_kwargs={"length": 3}, normalize_reward=True, gamma=0.5)
         # R_t = 1 + R_(t-1) / 2 inside an episode of 3 steps: 1, 1.5, 1.75 | 1, 1.5, 1.75 | ...
         for returns in ([1, 1.5, 1.75, 1], [1.5, 1.75, 1, 1.5], [1.75, 1, 1.5, 1.75], [1, 1.5, 1.75, 1]):
-            moments = actor.sample(0).return_rms_moments
+            moments = actor.sample(0).return_rms_moments[0]
             mean = sum(returns) / 4
             self.assertAlmostEqual(moments["mean"][0], mean, places=12)
             self.assertAlmostEqual(moments["var"][0], sum((x - mean) ** 2 for x in returns) / 4, places=12)
@@ -138,7 +154,7 @@ class MomentsTest(ActorTestCase):
     def test_discounted_returns_are_raw(self):
         arrays, actor = self.actor(length=2, normalize_reward=True, gamma=0.5)
         arrays["reward_scale"][0] = 0.1
-        self.assertAlmostEqual(actor.sample(0).return_rms_moments["mean"][0], 1.25, places=12)
+        self.assertAlmostEqual(actor.sample(0).return_rms_moments[0]["mean"][0], 1.25, places=12)
 
 
 class RolloutTest(ActorTestCase):
@@ -395,6 +411,33 @@ class SaveTest(ActorTestCase):
         stats = second.sample(2)
         self.assertEqual((stats.episode_returns, stats.episode_len_sum), ([20.0], 20))
 
+    def observed(self, actor, arrays, round_index=2):
+        """What a rollout observes: the environment's own numbers and those of NumPy's global generator."""
+        actor.sample(round_index)
+        return arrays["obs"][:, :, 0].tolist(), arrays["obs"][:, :, 1].tolist()
+
+    def test_global_generators_go_on_too(self):
+        arrays, (job,) = self.jobs("Dice", length=8, num_envs=2)
+        first, second = self.built(job), self.built(job)
+        first.sample(0)
+        state = first.sample(1).state
+        expected = self.observed(first, arrays)
+        second.restore(state)
+        self.assertEqual(self.observed(second, arrays), expected)
+
+    def test_new_episodes_and_generators_of_other_processes_get_streams_of_their_round(self):
+        arrays, (job,) = self.jobs("ForgetfulDice", length=8, num_envs=2)
+        actor, found = self.built(job), []
+        found.append(self.observed(actor, arrays, 0))
+        for num_rounds in (2, 3, 2):
+            again = self.built(job)
+            again.restore({"env": None, "generators": None, "num_rounds": num_rounds})
+            found.append(self.observed(again, arrays, num_rounds))
+        self.assertEqual(found[3], found[1])  # the same round repeats its stream
+        for column in (0, 1):
+            draws = [{number for row in one[column] for number in row} for one in found[:3]]
+            self.assertFalse(draws[0] & draws[1] or draws[1] & draws[2] or draws[0] & draws[2])
+
     def test_environments_that_cannot_be_saved_start_new_episodes(self):
         arrays, (job,) = self.jobs("Forgetful", length=8, env_kwargs={"length": 20})
         first, second = self.built(job), self.built(job)
@@ -419,7 +462,7 @@ class EvaluateTest(ActorTestCase):
             arrays, actor = self.actor("Dice", **options)
             rows = []
             for round_index in range(3):
-                moments = actor.sample(round_index).obs_rms_moments
+                moments = actor.sample(round_index).obs_rms_moments[0]
                 rows.append((arrays["obs"][..., 0].tolist(), moments["mean"][0], moments["var"][0]))
                 if has_evaluations:
                     episodes = actor.evaluate([1, 2, 3])

@@ -217,6 +217,12 @@ class Dice(Count):
         return self.draw(), reward, terminated, truncated, info
 
 
+class ForgetfulDice(Dice):
+    """`Dice` whose state cannot be saved."""
+
+    get_state = set_state = None
+
+
 class SeedLength(Count):
     """`Count` whose first episode has as many steps as its seed says, later ones one step; for small seeds."""
 
@@ -325,9 +331,17 @@ def random_parameters(network, seed=0):
 def report(**fields):
     """An actor's report of a rollout in which nothing happened, but for the given fields."""
     episodes = {"episodes": 0, "episode_return_sum": 0.0, "episode_len_sum": 0, "episode_terminations": 0}
-    moments = {"obs_rms_moments": None, "return_rms_moments": None}
+    moments = {"obs_rms_moments": {}, "return_rms_moments": {}}
     seconds = {"sample_seconds": 1.0, "annotate_seconds": 0.0}
-    rest = {"actor_id": 0, "episode_returns": [], "reward_terms": {}, "overlap": "", "state": {}}
+    rest = {
+        "actor_id": 0,
+        "num_envs": 1,
+        "episode_ends": [],
+        "episode_returns": [],
+        "reward_terms": {},
+        "overlap": "",
+        "state": {},
+    }
     return ActorReport(**{**episodes, **moments, **seconds, **rest, **fields})
 
 
@@ -382,6 +396,7 @@ for _class in (
     Misbehaving,
     RewardType,
     Dice,
+    ForgetfulDice,
     SeedLength,
     Echo,
     Witness,

@@ -5,7 +5,8 @@ import zlib
 
 import numpy as np
 
-from ddp_ppo.maths.moments import compute_batch_moments, empty_rms_state
+from ddp_ppo.maths.moments import compute_batch_moments, empty_rms_state, merge_rms_states
+from ddp_ppo.protocols import EpisodeEnd
 from ddp_ppo.training.message import EpisodeSums, Message, merged
 from tests.support.fixtures import report
 
@@ -39,19 +40,32 @@ class PackTest(unittest.TestCase):
         self.assertEqual(found.metrics, {"buffer_size": 16.0, "train/loss": 17.0})
 
 
+def ended(episodes, **fields):
+    """A report of episodes, each as (block, step, environment, return)."""
+    ends, returns = [EpisodeEnd(*place) for *place, _ in episodes], [value for *_, value in episodes]
+    return report(episodes=len(episodes), episode_ends=ends, episode_returns=returns, **fields)
+
+
 class SumsTest(unittest.TestCase):
     def test_episodes_of_all_actors_are_added(self):
         reports = [
-            report(episodes=1, episode_return_sum=10.0, episode_len_sum=7, episode_terminations=0),
-            report(episodes=2, episode_return_sum=-4.0, episode_len_sum=9, episode_terminations=2),
+            ended([(0, 3, 1, 10.0)], episode_len_sum=7, episode_terminations=0),
+            ended([(0, 2, 2, -5.0), (1, 0, 3, 1.0)], episode_len_sum=9, episode_terminations=2),
         ]
         self.assertEqual(EpisodeSums.of(reports), EpisodeSums(3, 6.0, 16, 2))
 
-    def test_moments_of_all_actors_are_merged_and_those_without_any_do_not_count(self):
+    def test_returns_are_added_block_by_block_whoever_steps_the_environments(self):
+        # 1 vanishes beside 1e16, but not beside 0: (1e16 - 1e16) + (1 + 1) is 2, any other order gives 0 or 1.
+        ends = [(0, 1, 0, 1e16), (0, 4, 1, -1e16), (1, 0, 2, 1.0), (1, 2, 3, 1.0)]
+        for groups in ([ends], [ends[:1], ends[1:]], [ends[::-1]], [ends[2:], ends[:2]], [ends[::2], ends[1::2]]):
+            self.assertEqual(EpisodeSums.of([ended(group) for group in groups]).returns, 2.0)
+
+    def test_moments_of_all_blocks_are_merged_in_their_order(self):
         first, second = (compute_batch_moments(np.array(values)) for values in ([[0.0], [2.0]], [[4.0]]))
-        found = merged([first, None, second], 1)
+        found = merged([{1: second}, {}, {0: first}], 1)
         self.assertEqual((found["count"], found["mean"].tolist()), (3.0, [2.0]))
-        self.assertEqual(merged([None, None], 3)["count"], 0.0)
+        self.assertEqual(found, merge_rms_states([first, second]))
+        self.assertEqual(merged([{}, {}], 3)["count"], 0.0)
 
 
 if __name__ == "__main__":

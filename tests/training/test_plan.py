@@ -3,6 +3,7 @@
 import contextlib
 import io
 import json
+import math
 import multiprocessing
 import os
 import tempfile
@@ -17,6 +18,7 @@ from ddp_ppo.__main__ import main
 from ddp_ppo.config.load import load_config
 from ddp_ppo.config.settings import Config
 from ddp_ppo.distributed.topology import resolve_training_topology
+from ddp_ppo.machine import this_machine
 from ddp_ppo.policies.network import NetworkSpec
 from ddp_ppo.protocols import EnvSpec
 from ddp_ppo.runs.checkpoint import save_checkpoint
@@ -191,6 +193,15 @@ class MistakeTest(unittest.TestCase):
         self.assertRegex(self.complaint("env_id=CartPol-v1", command="plan"), "CartPol-v1")
         self.assertRegex(self.complaint("gama=1", command="plan"), "gama")
 
+    def test_a_plan_shows_the_learners_that_the_same_words_would_start(self):
+        with contextlib.redirect_stdout(io.StringIO()) as out:
+            self.assertEqual(main(["plan", str(self.config), "device=cpu", "num_gpus=2", "--nproc", "2"]), 0)
+        lines = dict(line.split(maxsplit=1) for line in out.getvalue().splitlines() if not line.startswith("note"))
+        self.assertIn("2 on cpu, gloo", lines["learners"])
+        start = f"torchrun --standalone --nproc_per_node=2 {ROOT / 'train.py'} {self.config} device=cpu num_gpus=2"
+        self.assertIn(start, out.getvalue().splitlines()[-1])
+        self.assertNotIn("num_gpus asks for", out.getvalue())
+
 
 class PlanTextTest(unittest.TestCase):
     def lines(self, *, environ=None, **settings):
@@ -218,6 +229,30 @@ class PlanTextTest(unittest.TestCase):
         # actor 1-8-2: 16 + 18, critic 1-8-1: 16 + 9
         self.assertIn("59 parameters", lines["network"])
 
+    def test_what_auto_has_come_to_is_shown(self):
+        lines = self.lines(num_actors="auto", num_envs=7, envs_per_actor=None)
+        number = math.ceil(7 / math.ceil(7 / this_machine().num_cores))
+        self.assertRegex(lines["actors"], rf"^{number} for each learner x .* = 7 environments.*\(num_actors: auto\)$")
+        uneven = self.lines(num_actors=3, num_envs=7, envs_per_actor=None)["actors"]
+        self.assertEqual(uneven, "3 for each learner x 3, 2, 2 environments = 7 environments, 7 in total")
+
+    def test_what_was_in_force_is_in_one_plain_file(self):
+        found = prepare(self.config(num_actors=1, learner_threads=1), environ={}).in_force
+        update = found.pop("update")
+        self.assertEqual(
+            found,
+            {
+                "learners": "1",
+                "device": "cpu",
+                "group_backend": "none",
+                "env_backend": "gymnasium",
+                "policy_backend": "numpy",
+                "actors": "1 for each learner x 3 environments = 3 environments",
+                "threads": "1",
+            },
+        )
+        self.assertIn("by numpy", update)
+
     def test_a_batch_larger_than_the_round_is_one_batch(self):  # O-32
         self.assertIn("4 epochs x 1 mini-batches of 600 = 4 gradient", self.lines(minibatch_size=1000)["update"])
 
@@ -232,7 +267,7 @@ class PlanTextTest(unittest.TestCase):
         environ = {"RANK": "1", "WORLD_SIZE": "2", "LOCAL_RANK": "1", "LOCAL_WORLD_SIZE": "2", "GROUP_RANK": "0"}
         lines = self.lines(environ=environ, num_gpus=2, num_actors=4)
         self.assertIn("2 on cpu, gloo", lines["learners"])
-        self.assertIn("6 environments, 12 in all", lines["actors"])
+        self.assertIn("6 environments, 12 in total", lines["actors"])
         self.assertIn("600 samples a learner, 1,200 transitions in all", lines["round"])
         self.assertIn("9 rounds = 10,800", lines["run"])
 

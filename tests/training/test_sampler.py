@@ -24,12 +24,10 @@ class SamplerTest(unittest.TestCase):
         """A sampler with its actors; `total_env_steps` is 4 rounds."""
         config = Config(
             env_id=env,
-            num_actors=ACTORS,
-            envs_per_actor=ENVS,
             rollout_length=T,
             total_env_steps=4 * T * ACTORS * ENVS,
             hidden_sizes=(8,),
-            **settings,
+            **{"num_actors": ACTORS, "envs_per_actor": ENVS, **settings},
         )
         plan = prepare(config, environ={})
         block = SharedBlock(plan.block_shapes)
@@ -66,7 +64,19 @@ class SamplerTest(unittest.TestCase):
         data = sampler.collect(0, self.frozen(plan))
         self.assertEqual(data.rollout.buffer_size, T * ACTORS * ENVS)
         self.assertEqual([actor.actor_id for actor in data.reports], [0, 1])
-        self.assertEqual(sum(actor.obs_rms_moments["count"] for actor in data.reports), T * ACTORS * ENVS)
+        counts = [{block: state["count"] for block, state in one.obs_rms_moments.items()} for one in data.reports]
+        self.assertEqual(counts, [{0: T * ENVS}, {1: T * ENVS}])
+
+    def test_the_moments_of_a_block_that_several_actors_share_are_taken_from_all_of_it(self):
+        found, expected = [], []
+        for each, (num_actors, envs_per_actor) in ((found, (4, 1)), (expected, (2, 2))):  # blocks of 2 environments
+            sampler, plan = self.sampler(num_actors=num_actors, envs_per_actor=envs_per_actor)
+            reports = sampler.collect(0, self.frozen(plan)).reports
+            for name in ("obs_rms_moments", "return_rms_moments"):
+                moments = {block: state for one in reports for block, state in getattr(one, name).items()}
+                self.assertEqual(sorted(moments), [0, 1])
+                each.append(moments)
+        np.testing.assert_equal(found, expected)
 
     def test_it_is_sampled_with_the_policy_of_now(self):
         sampler, plan = self.sampler()

@@ -33,13 +33,13 @@ class ArithmeticTest(unittest.TestCase):
 
     def test_kept_transitions_shorten_the_rollouts_and_change_nothing_else(self):
         result = self.scaled("4x", "transitions")
-        self.assertEqual(result.settings, {"envs_per_actor": 32, "rollout_length": 32})
+        self.assertEqual(result.settings, {"num_envs": 64, "rollout_length": 32})
         changed = {name: row for name, row in result.rows.items() if row[0] != row[1]}
         self.assertEqual(changed, {"environments": (16, 64), "rollout_length": (128, 32)})
 
     def test_a_kept_mini_batch_multiplies_the_gradient_steps_of_a_round(self):
         result = self.scaled("4x", "minibatch_size")
-        self.assertEqual(result.settings, {"envs_per_actor": 32})
+        self.assertEqual(result.settings, {"num_envs": 64})
         self.assertEqual(result.rows["transitions a round"], (2048, 8192))
         self.assertEqual(result.rows["minibatch_size"], (64, 64))
         self.assertEqual(result.rows["gradient steps a round"], (320, 1280))
@@ -48,7 +48,7 @@ class ArithmeticTest(unittest.TestCase):
 
     def test_kept_updates_multiply_the_mini_batch_and_lessen_the_gradient_steps_of_the_run(self):
         result = self.scaled("4x", "updates")
-        self.assertEqual(result.settings, {"envs_per_actor": 32, "minibatch_size": 256})
+        self.assertEqual(result.settings, {"num_envs": 64, "minibatch_size": 256})
         self.assertEqual(result.rows["gradient steps a round"], (320, 320))
         self.assertEqual(result.rows["gradient steps of the run"], (156_480, 39_360))  # 123 * 320
         self.assertIn("0.0006", " ".join(result.notes))  # 3e-4 times the square root of 4
@@ -61,7 +61,7 @@ class ArithmeticTest(unittest.TestCase):
     def test_a_number_counts_the_environments_of_the_whole_run(self):
         self.assertEqual(self.scaled("64", "updates").settings, self.scaled("4x", "updates").settings)
         half = self.scaled("8", "transitions")
-        self.assertEqual(half.settings, {"envs_per_actor": 4, "rollout_length": 256})
+        self.assertEqual(half.settings, {"num_envs": 8, "rollout_length": 256})
         self.assertEqual(half.settings, self.scaled("0.5x", "transitions").settings)
 
     def test_several_learners_add_up(self):
@@ -98,8 +98,9 @@ class ArithmeticTest(unittest.TestCase):
 
     def test_what_does_not_come_out_whole_is_refused_with_the_nearest_that_does(self):
         self.assertIn("begin with rollout_length=126 or 129", self.refused("3x", "transitions"))
-        self.assertIn("begin with envs_per_actor=6 or 8", self.refused("0.5x", "updates", envs_per_actor=7))
-        self.assertIn("num_actors: 2; nearest: 64 or 66", self.refused("65", "updates"))
+        self.assertIn("begin with num_envs=14 or 16", self.refused("0.5x", "updates", num_envs=15, envs_per_actor=None))
+        two = self.refused("65", "updates", num_learners=2, num_gpus=2)
+        self.assertIn("65 cannot be shared equally by 2 learners; nearest: 64 or 66", two)
         self.assertIn("allowed: a factor such as 4x", self.refused("four", "updates"))
         self.assertIn("allowed: a factor such as 4x", self.refused("0x", "updates"))
         with self.assertRaisesRegex(ConfigError, "not of learner: disco"):
@@ -107,7 +108,7 @@ class ArithmeticTest(unittest.TestCase):
 
     def test_the_text_names_the_settings_to_write(self):
         text = scale_up_text(self.scaled("4x", "updates"))
-        self.assertIn("write          envs_per_actor=32 minibatch_size=256   (updates kept)", text)
+        self.assertIn("write          num_envs=64 minibatch_size=256   (updates kept)", text)
         self.assertRegex(text, r"transitions a round +2,048 +8,192")
 
 
@@ -131,9 +132,9 @@ class CommandTest(unittest.TestCase):
         code, out, _ = self.run_plan(*words)
         self.assertEqual(code, 0)
         self.assertRegex(out, r"rollout_length +32 +16")
-        self.assertIn(f"ddp-ppo check {self.config} gamma=0.9 envs_per_actor=8 rollout_length=16", out)
+        self.assertIn(f"ddp-ppo check {self.config} gamma=0.9 num_envs=16 rollout_length=16", out)
         result = json.loads(path.read_text())
-        self.assertEqual(result["settings"], {"envs_per_actor": 8, "rollout_length": 16})
+        self.assertEqual(result["settings"], {"num_envs": 16, "rollout_length": 16})
         self.assertEqual(result["rows"]["environments"], [8, 16])
 
     def test_mistakes_are_one_line_and_exit_2(self):

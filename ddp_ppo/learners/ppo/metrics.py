@@ -42,6 +42,6 @@ PPO_METRICS: tuple[Metric, ...] = (
     Metric(name=LEARNING_RATE, question="health", title="Learning rate", label="Adam's step size",
            doc="step size of Adam in this round"),
     Metric(name="train/epochs", has_extremes=True, doc="epochs of this round; fewer than `num_epochs` after a KL stop",
-           advice="`train/epochs_min` and `train/epochs_max` far apart: learners' data differ, raise `envs_per_actor`"),
+           advice="`train/epochs_min` and `train/epochs_max` far apart: learners' data differ, raise `num_envs`"),
 )
 # fmt: on

@@ -11,7 +11,7 @@ from ddp_ppo.learners.ppo.learner import PPO, fresh
 from ddp_ppo.learners.ppo.metrics import PPO_METRICS
 from ddp_ppo.maths.moments import compute_batch_moments, empty_rms_state
 from ddp_ppo.policies.network import NetworkSpec
-from ddp_ppo.protocols import EnvSpec
+from ddp_ppo.protocols import EnvSpec, EpisodeEnd
 from ddp_ppo.runs.metric_table import METRICS, Metric
 from ddp_ppo.training.sync import ConsistencyError, Statistics, Sync
 from tests.support.fixtures import random_parameters, report
@@ -39,14 +39,15 @@ def history():
     return Statistics(obs, compute_batch_moments(np.arange(4.0).reshape(4, 1)))
 
 
-def actor(values, episodes=0, returns=0.0, length=0, terminations=0):
-    """What an actor reports that has seen these values."""
+def actor(values, block=0, returns=(), length=0, terminations=0):
+    """What an actor of this block reports that has seen these values and ends of episodes with these returns."""
     return report(
-        episodes=episodes,
-        episode_return_sum=returns,
+        episodes=len(returns),
+        episode_ends=[EpisodeEnd(block, step, 0) for step in range(len(returns))],
+        episode_returns=list(returns),
         episode_len_sum=length,
         episode_terminations=terminations,
-        obs_rms_moments=compute_batch_moments(np.tile(np.array(values, np.float64)[:, None], 3)),
+        obs_rms_moments={block: compute_batch_moments(np.tile(np.array(values, np.float64)[:, None], 3))},
     )
 
 
@@ -130,8 +131,8 @@ def find_faults():
 
 def merge():
     """A round of unequal ranks."""
-    ended = {"episodes": [1, 2][rank], "returns": [10.0, 50.0][rank], "length": [7, 8][rank], "terminations": rank}
-    reports = [actor([0.0] * 4), actor([10.0] * 2)][rank], actor([4.0], **ended)
+    ended = {"returns": [[10.0], [20.0, 30.0]][rank], "length": [7, 8][rank], "terminations": rank}
+    reports = [actor([0.0] * 4), actor([10.0] * 2)][rank], actor([4.0], 1, **ended)
     metrics = {
         "buffer_size": [300.0, 100.0][rank],
         "train/gradient_steps": [8.0, 4.0][rank],

@@ -15,7 +15,7 @@ from ddp_ppo.distributed.topology import TrainingTopology
 torch.set_num_threads(1)
 folder, rank = Path(sys.argv[1]), int(os.environ["RANK"])
 topology = TrainingTopology(
-    rank=rank, local_rank=rank, num_learners=2, device="cpu", backend="gloo", num_actors=1, envs_per_actor=1
+    rank=rank, local_rank=rank, num_learners=2, device="cpu", backend="gloo", envs_of_actors=(1,)
 )
 seen = {}
 
