@@ -197,8 +197,8 @@ def _build(
     if class_path is not None:
         if limit is not None:
             raise EnvError(
-                f"{class_path}: max_episode_steps has no effect on a vectorised class, which keeps the time: give the "
-                f"limit to its constructor, as in env_kwargs={{max_episode_steps: {limit}}} for an argument of this name"
+                f"{class_path}: max_episode_steps has no effect on a vectorised class, which keeps the time: give "
+                f"the limit to its constructor, as in env_kwargs={{max_episode_steps: {limit}}}"
             )
         with instances.building(numbers[0]):
             own = _build_own(class_path, num_envs, env_kwargs)

@@ -57,8 +57,8 @@ def observation_writer(space: Space[Any]) -> tuple[int, WriteObs]:
 
         return size, write_one_hot
     raise EnvError(
-        f"observation space {one_line(space)} is not supported: use a Box or a Discrete space; register the environment "
-        "with additional_wrappers=(gymnasium.wrappers.FlattenObservation.wrapper_spec(),) to flatten it"
+        f"observation space {one_line(space)} is not supported: use a Box or a Discrete space; register the "
+        "environment with additional_wrappers=(gymnasium.wrappers.FlattenObservation.wrapper_spec(),) to flatten it"
     )
 
 
