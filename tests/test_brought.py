@@ -112,5 +112,24 @@ class DrawnTest(FolderTestCase):
             )
 
 
+class SpoilingTest(FolderTestCase):
+    def test_what_its_module_changes_in_the_process_changes_no_parameter(self):  # N-12
+        path = self.config("task", FIXTURE.replace("fixtures:Count-v0", "spoiling:Echo-v0"))
+        words = [path, "update_backend=torch", "policy_backend=torch", "total_env_steps=192", "num_actors=1"]
+        columns = []
+        for name, environ in (("plain", {}), ("spoilt", {"SPOILING": "1"})):
+            ended = self.start(*words, f"run_name={name}", environ=environ).end()
+            self.assertEqual(ended.code, 0, ended.err)
+            rows = read_csv(self.work / f"output/task-{name}/metrics.csv")
+            columns.append([(row["train/value_loss"], row["eval/return_mean"]) for row in rows])
+        self.assertEqual(*columns)
+        self.assertRegex(
+            ended.out, "note: tests.support.spoiling:Echo-v0: importing or building it changes numpy.seterr, "
+        )
+        for command in ("evaluate", "export"):
+            code, _, err = self.command_line(command, "output/task-spoilt", environ={"SPOILING": "1"})
+            self.assertEqual(code, 0, err)
+
+
 if __name__ == "__main__":
     unittest.main()

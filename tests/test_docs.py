@@ -35,7 +35,7 @@ SHELL_PROGRAMS = r"\./run\.sh|\.venv/bin/\w+|bare/bin/\w+|python3?|torchrun|ddp-
 SHOWN = re.compile(rf"^ {{4,}}((?:{SHELL_PROGRAMS})(?: .*)?)$", re.MULTILINE)
 INLINE = re.compile(rf"`((?:{SHELL_PROGRAMS}) [^`\n]+)`")
 FILE = re.compile(r"    # ([\w.]+\.(?:py|yaml))")
-_NAMES = "check train plan bench evaluate play export report compare replay settings metrics disco-weights"
+_NAMES = "check step train plan bench evaluate play export report compare replay settings metrics disco-weights"
 COMMANDS = {*_NAMES.split()}
 
 # What no test runs, and why. Their settings, if they name a configuration, are given to `plan` all the same.

@@ -10,7 +10,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -21,7 +21,9 @@ from ddp_ppo.envs.gymnasium_env import build_env
 from ddp_ppo.errors import FAULTS, EnvError, describe_cause
 from ddp_ppo.protocols import BatchEnv, BoolArray, EnvSpec, FloatArray
 from ddp_ppo.sampling.drive import Chooser, Transition, drive
-from ddp_ppo.training.plan import Plan
+
+if TYPE_CHECKING:
+    from ddp_ppo.training.plan import Plan  # which would load torch in the process that a stage compares with
 
 ROUNDING = 1e-5  # differences up to here come from the order of sums
 

@@ -51,7 +51,7 @@ def explained() -> Iterator[None]:
 
 def _has_display() -> bool:
     """Whether drawing does not have to go without one."""
-    return VARIABLE not in os.environ and any(map(os.environ.get, ("DISPLAY", "WAYLAND_DISPLAY")))
+    return not os.environ.get(VARIABLE) and any(map(os.environ.get, ("DISPLAY", "WAYLAND_DISPLAY")))
 
 
 def _draws(way: str) -> bool:

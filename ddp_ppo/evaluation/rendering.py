@@ -6,6 +6,7 @@ time is taken. Nothing is drawn in the calling process. Torch-free.
 
 from __future__ import annotations
 
+import contextlib
 import importlib.util
 import multiprocessing
 import os
@@ -19,7 +20,7 @@ from typing import Any
 
 from ddp_ppo.errors import describe_cause
 from ddp_ppo.evaluation.drawing import Film, NoPictureError, Scene, film_scene, show_scene
-from ddp_ppo.processes.lifetime import die_with_parent
+from ddp_ppo.processes.lifetime import die_with_parent, lead_group
 
 START_SECONDS = 60.0  # for the first picture
 _PICTURE_SECONDS = 1.0  # for each further one, in software on a busy machine
@@ -116,6 +117,8 @@ def _apart(
     child = context.Process(target=_child, args=(theirs, backend, task, arguments), daemon=True)
     child.start()
     theirs.close()
+    pid = child.pid
+    assert pid
     kind_of_error = RenderError
     try:
         _receive(ours, START_SECONDS)  # the first picture
@@ -126,6 +129,8 @@ def _apart(
         child.join()
         raise kind_of_error(f"its process ended with {_ending(child.exitcode)}") from None
     finally:
+        with contextlib.suppress(OSError):  # it leads no group yet, or has ended
+            os.killpg(pid, signal.SIGKILL)
         child.kill()
         child.join()
         ours.close()
@@ -147,6 +152,7 @@ def _ending(code: int | None) -> str:
 
 def _child(connection: Connection, backend: str, task: Callable[..., Any], arguments: tuple[Any, ...]) -> None:
     """The process that draws. What graphics libraries print there is dropped."""
+    lead_group()  # the environment may have processes of its own
     die_with_parent()
     silence = os.open(os.devnull, os.O_WRONLY)
     os.dup2(silence, 1)

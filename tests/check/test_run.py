@@ -5,6 +5,7 @@ import functools
 import io
 import json
 import re
+import tempfile
 import unittest
 
 from ddp_ppo.check.run import STAGES, CheckResult, Stage, StageResult, check, check_document, closing_text, stage_text
@@ -50,6 +51,16 @@ class PlantedFaultTest(unittest.TestCase):
                 self.assertEqual(result.left_out, ())
                 notes = [text for _, _, text in said(result) if "its state cannot be saved" not in text]
                 self.assertEqual([note for note in notes if "pip install" not in note], [])
+
+    def test_one_instance_is_enough_for_every_stage(self):  # N-02
+        settings = {**SMALL, "envs_per_actor": 1}
+        with tempfile.TemporaryDirectory() as folder:
+            config = Config(env_id="tests.support.brought:OnlyOne-v0", env_kwargs={"folder": folder}, **settings)
+            result = checked(config, STAGES)
+        self.assertTrue(result.has_passed, said(result))
+        self.assertEqual(result.left_out, ())
+        skipped = {stage.name: stage.report.notes for stage in result.stages if stage.verdict == "SKIP"}
+        self.assertEqual(skipped["independence"], ["only one instance can be open at once"])
 
     def test_a_class_passes_every_stage_under_the_name_of_another(self):
         result = checked(Config(env_id=f"{OwnBatch.__module__}:OwnRenamed", **SMALL), STAGES)

@@ -104,6 +104,7 @@ ELSEWHERE = {
     "init_statistics": "learners/test_starting_point",
     "actor_timeout_seconds": "training/test_trainer",
     "max_actor_restarts": "sampling/test_actor_pool",
+    "max_env_instances": "training/test_plan",
     "collective_timeout_seconds": "distributed/test_group",
     "learner_threads": "learners/ppo/updates/test_critic_worker",
     **{name: "learners/test_registry" for name in settings_of(DiscoSettings, "disco")},

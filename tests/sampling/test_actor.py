@@ -13,6 +13,7 @@ from ddp_ppo.config.settings import Config
 from ddp_ppo.errors import EnvError
 from ddp_ppo.policies.network import initial_parameters
 from ddp_ppo.sampling.actor import Actor
+from ddp_ppo.sampling.episodes import EVAL_BLOCK
 from ddp_ppo.sampling.finite import NonFiniteError
 from tests.support import fixtures
 from tests.support.process import actor_jobs
@@ -470,6 +471,39 @@ class EvaluateTest(ActorTestCase):
             return rows
 
         self.assertEqual(rollouts(True), rollouts(False))
+
+    def lent(self, name, num_rounds, **options):
+        """Observations [rounds][T + 1, K] with an evaluation after each round in the environments that train; notes."""
+        arrays, (job,) = self.jobs(name, **options)
+        notes, rows = [], []
+        actor = Actor(dataclasses.replace(job, num_eval_instances=0), notes.append)
+        self.addCleanup(actor.close)
+        for round_index in range(num_rounds):
+            actor.sample(round_index)
+            rows.append(arrays["obs"][..., 0].tolist())
+            self.assertEqual([episode.length for episode in actor.evaluate([1, 2, 3])], [20] * 3)
+        return rows, notes
+
+    def test_an_evaluation_in_lent_environments_lets_training_continue_where_it_was(self):  # N-02
+        for num_envs in (1, 2, EVAL_BLOCK + 2):
+            rows, notes = self.lent("Count", 3, num_envs=num_envs, env_kwargs={"length": 20})
+            expected = [[float(step % 20)] * num_envs for step in range(25)]
+            self.assertEqual(rows, [expected[:9], expected[8:17], expected[16:25]])
+            self.assertRegex(
+                notes[0], r"^evaluations run in .* \(max_env_instances leaves none\); .* continue afterwards$"
+            )
+            self.assertEqual(len(notes), 1)
+
+    def test_lent_environments_that_cannot_be_saved_start_new_episodes(self):
+        rows, notes = self.lent("Forgetful", 2, env_kwargs={"length": 20})
+        self.assertEqual(rows, [[[float(step)] for step in range(9)]] * 2)
+        self.assertIn("start again afterwards", notes[0])
+
+    def test_episodes_are_the_same_in_lent_environments(self):
+        arrays, (job,) = self.jobs("Pendulum-v1", num_envs=2, hidden_sizes=(8,))
+        arrays["parameters"][:] = initial_parameters(job.network, np.random.default_rng(0), 0.0)
+        own = self.built(job).evaluate([5, 6, 7])
+        self.assertEqual(self.built(dataclasses.replace(job, num_eval_instances=0)).evaluate([5, 6, 7]), own)
 
     def test_it_uses_the_published_parameters_and_statistics(self):
         arrays, (job,) = self.jobs("Echo", env_kwargs={"length": 3}, normalize_obs=True)

@@ -10,7 +10,7 @@ from ddp_ppo.envs.build import make_batch_env
 from ddp_ppo.policies.network import NetworkSpec, initial_parameters
 from ddp_ppo.policies.numpy_policy import NumpyPolicy
 from ddp_ppo.sampling.drive import Player
-from ddp_ppo.sampling.episodes import EVAL_BLOCK, Episode, blocks_of, evaluation_seeds, run_block
+from ddp_ppo.sampling.episodes import EVAL_BLOCK, Episode, blocks_of, evaluation_seeds, num_instances, run_block
 from tests.support import fixtures
 
 
@@ -104,12 +104,34 @@ class RunBlockTest(unittest.TestCase):
         self.assertEqual(returns([3, 7, 20]), alone)
         self.assertEqual(len(set(alone)), 3)
 
+    def test_it_does_not_matter_in_how_many_environments_they_run(self):  # N-02
+        seeds, found = [3, 7, 20, 4, 9], []
+        for num_envs in (1, 2, EVAL_BLOCK, EVAL_BLOCK + 2):
+            env = make_batch_env("Pendulum-v1", num_envs)
+            found.append(run_block(env, partial(player_for, env), seeds))
+        self.assertEqual([one.seed for one in found[0]], seeds)
+        self.assertEqual(found, [found[0]] * 4)
+
     def test_running_again_in_the_same_environments_gives_the_same_episodes(self):
         env = make_batch_env("Pendulum-v1", EVAL_BLOCK)
         policy = player_for(env)
         first = run_block(env, lambda: policy, [3, 7])
         run_block(env, lambda: policy, [100, 101, 102, 103])
         self.assertEqual(run_block(env, lambda: policy, [3, 7]), first)
+
+
+class InstancesTest(unittest.TestCase):
+    def test_each_actor_builds_one_block_unless_there_are_fewer_episodes_blocks_or_instances(self):
+        for num_episodes, num_actors, limit, expected in (
+            (1, 1, None, [1]),
+            (10, 3, None, [5, 5, 0]),
+            (7, 2, None, [5, 5]),
+            (20, 2, None, [5, 5]),
+            (10, 2, 3, [2, 1]),
+            (10, 2, 0, [0, 0]),
+            (10, 1, 99, [5]),
+        ):
+            self.assertEqual(num_instances(num_episodes, num_actors, limit), expected)
 
 
 class SeedsTest(unittest.TestCase):

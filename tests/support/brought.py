@@ -18,6 +18,8 @@ import numpy as np
 from gymnasium.envs.registration import WrapperSpec
 from gymnasium.spaces import Box, Dict, Discrete
 
+from tests.support.planted_faults import Point
+
 VARIABLES = ("DDP_PPO_ENV_INDEX", "OMP_NUM_THREADS", "NUMBA_NUM_THREADS", "OPENBLAS_NUM_THREADS", "PYTHONHASHSEED")
 
 
@@ -87,6 +89,35 @@ class Robot(Drawn):
         raise RuntimeError("the cable is stuck")
 
 
+class OnlyOne(Point):
+    """A task without a fault, of which there is one in its folder."""
+
+    def __init__(self, folder) -> None:
+        self.file = Path(folder) / "in_use"
+        self.file.touch(exist_ok=False)
+        super().__init__()
+
+    def close(self) -> None:
+        self.file.unlink()
+
+
+class Stopped(gymnasium.Env):
+    """Has a breakpoint in step."""
+
+    observation_space = Box(-1.0, 1.0, (1,), np.float32)
+    action_space = Box(-1.0, 1.0, (1,), np.float32)
+
+    def reset(self, *, seed=None, options=None):
+        super().reset(seed=seed)
+        return np.zeros(1, np.float32), {}
+
+    def step(self, action):
+        breakpoint()
+        return np.zeros(1, np.float32), 0.0, False, False, {}
+
+
+gymnasium.register("Stopped-v0", Stopped, max_episode_steps=20)
+gymnasium.register("OnlyOne-v0", OnlyOne, max_episode_steps=40)
 gymnasium.register("Drawn-v0", Drawn, max_episode_steps=20)
 gymnasium.register("Robot-v0", Robot, max_episode_steps=20)
 

@@ -8,7 +8,7 @@ import threading
 
 import gymnasium
 import numpy as np
-from gymnasium.spaces import Discrete
+from gymnasium.spaces import Box, Discrete
 
 from ddp_ppo.evaluation.drawing import Scene
 from tests.support.fixtures import Echo
@@ -55,6 +55,33 @@ class Dial(Painter):
         return super().step([action])
 
 
+class Camera(gymnasium.Env):
+    """Observes a ball through MuJoCo's renderer: 8 x 8 x 3 bytes."""
+
+    MODEL = "<mujoco><worldbody><light pos='0 0 3'/><geom size='0.1'/></worldbody></mujoco>"
+    observation_space = Box(0, 255, (8, 8, 3), np.uint8)
+    action_space = Discrete(2)
+
+    def __init__(self) -> None:
+        import mujoco
+
+        model = mujoco.MjModel.from_xml_string(self.MODEL)
+        self.data, self.renderer = mujoco.MjData(model), mujoco.Renderer(model, 8, 8)
+        mujoco.mj_forward(model, self.data)
+
+    def reset(self, *, seed=None, options=None):
+        super().reset(seed=seed)
+        self.renderer.update_scene(self.data)
+        return self.renderer.render(), {}
+
+    def step(self, action):
+        self.renderer.update_scene(self.data)
+        return self.renderer.render(), float(action), False, False, {}
+
+    def close(self) -> None:
+        self.renderer.close()
+
+
 class Undrawn(Echo):
     """It takes a `render_mode` but has no render(); perhaps in a process that has loaded MuJoCo."""
 
@@ -74,6 +101,7 @@ class Moody(Painter):
 
 
 gymnasium.register("Painter-v0", entry_point=f"{__name__}:Painter", max_episode_steps=40)
+gymnasium.register("Camera-v0", entry_point=f"{__name__}:Camera", max_episode_steps=8)
 gymnasium.register("Dial-v0", entry_point=f"{__name__}:Dial", max_episode_steps=40)
 gymnasium.register("Undrawn-v0", entry_point=f"{__name__}:Undrawn")
 gymnasium.register("Moody-v0", entry_point=f"{__name__}:Moody")

@@ -98,6 +98,23 @@ class SameBuffer(Point):
         return self.buffer
 
 
+class OrderOfHashes(Point):
+    NAMES = frozenset(("hip", "knee", "ankle", "toe", "torso", "head"))
+
+    def observe(self):
+        values = dict(zip(sorted(self.NAMES), [*self.state, 5.0, 6.0], strict=True))
+        return np.array([values[name] for name in self.NAMES], np.float32)[:4]
+
+
+class OtherLimits(Point):
+    num_built = 0
+
+    def __init__(self):
+        super().__init__()
+        OtherLimits.num_built += 1
+        self.action_space = Box(-1.0, 1.0 + OtherLimits.num_built, (2,), np.float32)
+
+
 class ConstantColumn(Point):
     def observe(self):
         return np.array([*self.state[:3], 7.0], np.float32)
@@ -593,6 +610,8 @@ FAULTS = {
         "small actions", r"a small action does what the largest does.*: action\[0\] 0.2, action\[1\]", True
     ),
     FarColumn: Fault("random actions", r"float32 can hardly hold .*: obs\[0\] 9999\d\d", True),
+    OrderOfHashes: Fault("repeatability", "another process differs .*: does the order of a set matter, or a hash"),
+    OtherLimits: Fault("zero actions", r"environment 1 differs from environment 0: action_space.high\[0\] is"),
     SavesObject: Fault("repeatability", "get_state.* is a SavesObject; only arrays and plain values can be saved"),
     Choices: Fault("small actions", "the same as choice 0 from the start: choice 2", True),
     IgnoredChoices: Fault("small actions", "all choices do the same for 10 steps"),

@@ -94,6 +94,10 @@ class MistakeTest(unittest.TestCase):
                     self.complaint("env_id=tests.support.fixtures:Unwell-v0", *settings), f"Unwell-v0: {words}"
                 )
 
+    def test_more_environments_than_may_be_open_are_refused(self):  # N-02
+        line = self.complaint("max_env_instances=3")
+        self.assertRegex(line, "max_env_instances is 3, training needs 4 environments; lower num_actors")
+
     def test_an_unsupported_observation_space_is_named(self):
         self.assertRegex(self.complaint("env_id=tests.support.fixtures:DictObs-v0"), r"DictObs-v0.*observation.*Dict\(")
 
