@@ -160,7 +160,7 @@ METRICS: tuple[Metric, ...] = (  # in the order of the charts
     _stage("sync", "collectives, waiting for slower learners included", "large: learners are unequally fast"),
     _stage("record", "evaluation of this round, files of the round before", "large: raise `eval_interval`"),
     Metric(name=seconds_of("idle"), unit="s", question="time", label="mean over actors",
-           title="Waiting for the slowest actor, seconds of a round",
+           title="Waiting for the slowest actor, seconds",
            doc="how long an actor waits on average for the slowest one; a part of sampling",
            advice="large: environments of unequal speed"),
     Metric(name=seconds_of("round"), unit="s", reduction="rank 0",

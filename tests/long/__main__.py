@@ -13,10 +13,10 @@ import tempfile
 import time
 from pathlib import Path
 
-from tests.long import effects, fuzz, growth, kill, nan, resume
+from tests.long import effects, fuzz, growth, healthy, kill, nan, resume
 from tests.long.report import FAILED, PASSED, SKIPPED
 
-CHECKS = {module.__name__.rpartition(".")[2]: module for module in (fuzz, growth, nan, resume, kill, effects)}
+CHECKS = {module.__name__.rpartition(".")[2]: module for module in (fuzz, growth, nan, resume, kill, effects, healthy)}
 
 
 def main() -> int:

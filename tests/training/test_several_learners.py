@@ -1,4 +1,4 @@
-"""Learners that differ between two syncs: what they agree on is evaluated, kept as a model and continued (C12)."""
+"""Runs of several learners: averaged parameters and gradients, what they agree on (C12), and one that fails."""
 
 import shutil
 import unittest
@@ -10,8 +10,22 @@ from ddp_ppo.evaluation.evaluate import evaluate, own_seeds
 from ddp_ppo.learners.starting_point import warm_start
 from ddp_ppo.runs.checkpoint import find_checkpoint
 from ddp_ppo.runs.model import load_model
-from tests.support.process import PROGRAMS, TINY, FolderTestCase, Program, read_csv, succeeded, without_times
-from tests.support.results import differences, last_checkpoint, numbers
+from tests.support.process import (
+    PROGRAMS,
+    TINY,
+    FolderTestCase,
+    Program,
+    read_csv,
+    succeeded,
+    without_times,
+)
+from tests.support.results import (
+    differences,
+    events_of,
+    last_checkpoint,
+    load,
+    numbers,
+)
 
 
 class UnsyncedTest(FolderTestCase):
@@ -91,6 +105,124 @@ class UnsyncedTest(FolderTestCase):
         for low, mean, high in zip(*columns, strict=True):
             self.assertTrue(1 <= low <= mean <= high <= 6, (low, mean, high))
         self.assertTrue(any(low < high for low, _, high in zip(*columns, strict=True)), columns)
+
+
+class TwoLearnersTest(FolderTestCase):
+    """Two learners on gloo that average parameters every 4th of 8 rounds, among three processes of torchrun."""
+
+    WORDS = ("device=cpu", "num_gpus=2", "num_actors=2", "param_sync_interval=4", "total_env_steps=512")
+
+    @classmethod
+    def setUpClass(cls):
+        super().setUpClass()
+        config = cls.config("tiny", TINY)
+        words = (
+            *cls.WORDS,
+            "checkpoint_interval=6",
+            "learning_rate_schedule=adaptive",
+            "target_kl=0.002",
+            "run_name=a",
+        )
+        cls.ended = succeeded(cls.start(config, *words, nproc=3))
+        cls.home = cls.work / "output" / "tiny-a"
+        shutil.copytree(cls.home, cls.work / "other" / "tiny-a")
+        resume = f"resume={cls.work}/other/tiny-a/checkpoints/checkpoint_0000006.pt"
+        cls.resumed = succeeded(cls.start(config, *words, "output_dir=other", resume, nproc=2))
+        cls.rows = read_csv(cls.home / "metrics.csv")
+
+    def learners(self, number):
+        """Both learners' state in a checkpoint."""
+        content = load(self.home / "checkpoints" / f"checkpoint_{number:07d}.pt")
+        return [rank["learner"] for rank in content["ranks"]]
+
+    def test_learners_differ_between_syncs_and_are_equal_after_each(self):  # C12
+        self.assertEqual(numbers(self.rows, "sync/distinct_parameters"), [2, 2, 2, 1, 2, 2, 2, 1])
+
+    def test_the_checkpoints_show_the_same(self):
+        self.assertIn("/parameters", differences(*self.learners(6)))
+        self.assertEqual(differences(*self.learners(8)), [])
+
+    def test_the_learning_rate_adapts_to_the_kl_of_all_learners(self):  # C14
+        self.assertGreater(len(set(numbers(self.rows, "train/learning_rate"))), 1)
+        self.assertNotIn("/learning_rate", differences(*self.learners(6)))
+
+    def test_the_surplus_process_says_so_once_and_leaves(self):  # C3
+        self.assertEqual(self.ended.out.count("rank 2 is surplus: the run has 2 learners"), 1)
+        self.assertEqual(self.ended.out.count("torchrun started 3 processes for 2 learners"), 1)
+
+    def test_metrics_are_those_of_all_learners(self):  # C13
+        # Each learner has 1 actor x 2 environments x 16 steps.
+        self.assertEqual(numbers(self.rows, "env_steps"), [64 * i for i in range(1, 9)])
+        self.assertEqual(numbers(self.rows, "buffer_size"), [64] * 8)
+        content = last_checkpoint(self.home)
+        self.assertEqual(content["obs_rms_state"]["count"], 512)
+        self.assertEqual([len(rank["actors"]) for rank in content["ranks"]], [1, 1])
+
+    def test_learners_sample_different_episodes(self):
+        first, second = (rank["actors"][0] for rank in last_checkpoint(self.home)["ranks"])
+        self.assertIn("/env/obs", differences(first, second))
+
+    def test_a_resumed_run_ends_like_the_unbroken_one(self):  # C18, O-38: from a round in which learners differ
+        self.assertIn("after round 6", self.resumed.out)
+        other = self.work / "other" / "tiny-a"
+        self.assertEqual(differences(last_checkpoint(self.home), last_checkpoint(other)), [])
+        self.assertEqual(without_times(read_csv(other / "metrics.csv")), without_times(self.rows))
+
+
+class GradientsTest(FolderTestCase):
+    """Two learners that average the gradient of every mini-batch and stop their epochs at a KL."""
+
+    @classmethod
+    def setUpClass(cls):
+        super().setUpClass()
+        config = cls.config("tiny", TINY)
+        words = ("device=cpu", "num_gpus=2", "num_actors=2", "total_env_steps=512", "sync_mode=gradients")
+        kl = ("target_kl=0.003", "num_epochs=6", "learning_rate=0.01")
+        succeeded(cls.start(config, *words, *kl, nproc=2))
+        (cls.home,) = (path for path in (cls.work / "output").iterdir() if path.is_dir())
+        cls.rows = read_csv(cls.home / "metrics.csv")
+
+    def test_learners_are_equal_after_every_round(self):
+        self.assertEqual(numbers(self.rows, "sync/distinct_parameters"), [1] * 8)
+        first, second = (rank["learner"] for rank in last_checkpoint(self.home)["ranks"])
+        self.assertEqual(differences(first, second), [])
+
+    def test_they_stop_their_epochs_together(self):  # O-34, C14
+        epochs = numbers(self.rows, "train/epochs")
+        self.assertTrue(all(value.is_integer() for value in epochs), epochs)
+        self.assertLess(min(epochs), 6)
+        # 32 samples of a learner are one mini-batch: a gradient step an epoch, of both learners
+        self.assertEqual(numbers(self.rows, "train/gradient_steps"), [2 * value for value in epochs])
+
+
+class OtherRankTest(FolderTestCase):
+    """Two learners, and an environment of rank 1 that observes NaN in the 6th step of the second rollout."""
+
+    @classmethod
+    def setUpClass(cls):
+        super().setUpClass()
+        words = ("env_id=tests.long.environments:OnRank-v0", "env_kwargs={how: nan_obs, rank: 1, at: 22, length: 5}")
+        program = cls.start(cls.config("rank", TINY), *words, "device=cpu", "num_gpus=2", "run_name=a", nproc=2)
+        cls.ended = program.end(60)
+        cls.home = cls.work / "output" / "rank-a"
+
+    def test_its_fault_is_an_event_and_leaves_evidence(self):
+        (event,) = (event for event in events_of(self.home) if event["event"] == "actor_error")
+        self.assertEqual((event["rank"], event["round"]), (1, 1))
+        self.assertRegex(event["what"], "actor 0 of rank 1 .*the observation of environment 0 is nan in step 6 of the")
+        self.assertEqual([path.name for path in self.home.glob("evidence*")], ["evidence_0000002_rank_1.pt"])
+
+    def test_what_both_had_learnt_until_then_is_saved(self):
+        content = last_checkpoint(self.home)  # the settings ask for one in the fifth round
+        self.assertEqual((content["round"], len(content["ranks"])), (1, 2))
+
+    def test_the_others_say_and_write_down_who_left_and_why(self):  # C14
+        self.assertEqual(self.ended.left, [])
+        expected = r"rank 0: all_reduce failed .*: rank 1 has left: actor 0 of rank 1 .*environment 0 is nan"
+        self.assertRegex(self.ended.err, f"(?m)^ddp-ppo: {expected}")
+        (event,) = (event for event in events_of(self.home) if event["event"] == "collective_error")
+        self.assertRegex(event["what"], expected)
+        self.assertEqual(event["rank"], 0)
 
 
 if __name__ == "__main__":
