@@ -5,9 +5,9 @@
     python scripts/try_versions.py lowest --pin torch==2.13.0 envs sampling/test_actor
     python scripts/try_versions.py newest --python python3.13
 
-Installs the required packages alone, without extras, into `build/<lowest or newest>-<python>`, which it keeps for the
-next call. The last line is that of tests/runner.py: `N passed, N failed, N skipped`. Releases of torch on PyPI are CUDA
-builds of several GB on Linux; `--pin` names another one, or a wheel file.
+Installs the required packages without extras, and what builds a wheel, into `build/<lowest or newest>-<python>`, and
+keeps that for the next call. The last line is that of tests/runner.py: `N passed, N failed, N skipped`. Releases of
+torch on PyPI are CUDA builds of several GB on Linux; `--pin` names another one, or a wheel file.
 """
 
 from __future__ import annotations
@@ -18,6 +18,7 @@ import os
 import re
 import subprocess
 import sys
+import tomllib
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -46,7 +47,8 @@ def installed(options: argparse.Namespace) -> Path:
     pip = [python, "-m", "pip", "--disable-pip-version-check"]
     if not python.exists():
         _run([options.python, "-m", "venv", folder])
-    _run([*pip, "install", "-q", "--upgrade", *requirements(options.which, options.pin)])
+    build = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["build-system"]["requires"]
+    _run([*pip, "install", "-q", "--upgrade", *requirements(options.which, options.pin), *build])
     _run([*pip, "list"])
     return python
 
@@ -65,7 +67,7 @@ def main() -> int:
         "--pin", action="append", default=[], help="another release than that of setup.cfg, torch==2.13.0"
     )
     parser.add_argument("--python", default=sys.executable, help="interpreter of the environment")
-    options = parser.parse_args()
+    options = parser.parse_intermixed_args()  # options may stand between modules
     words = [installed(options), ROOT / "tests" / "runner.py", *options.modules]
     return subprocess.run(words, cwd=ROOT, env={**os.environ, "PYTHONPATH": str(ROOT)}).returncode
 
