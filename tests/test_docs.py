@@ -51,6 +51,7 @@ NOT_RUN = {
     r"\./run\.sh disco-weights": "downloads; test_disco_weights does so from a server of its own",
     r"python bench/": "measures for minutes: test_bench_peers, test_bench_scaling",
     r"python -m unittest discover": "the tests themselves",
+    r"python scripts/try_versions": "builds an environment and runs the tests in it; test_scripts",
 }
 NEEDS = {
     " export ": "onnxruntime",

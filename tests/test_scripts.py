@@ -4,6 +4,7 @@ import csv
 import importlib.util
 import json
 import os
+import runpy
 import shlex
 import signal
 import subprocess
@@ -119,6 +120,23 @@ class SlurmTest(FolderTestCase):
         self.assertNotEqual(program.end(LIMIT_SECONDS).code, 0)
         self.assertEqual(self.log("scontrol"), "")
         self.assertEqual(self.rounds()[-1], int(self.checkpoints()[-1][11:18]))
+
+
+class TryVersionsTest(unittest.TestCase):
+    def setUp(self):
+        self.requirements = runpy.run_path(str(ROOT / "scripts" / "try_versions.py"))["requirements"]
+
+    def test_the_lowest_releases_are_the_bounds_of_the_package(self):
+        lowest = ["torch==2.4", "mujoco==3.3", "gymnasium[mujoco]==1.1", "numpy==1.26"]
+        self.assertEqual(self.requirements("lowest", [])[:4], lowest)
+
+    def test_the_newest_ones_have_no_other_limit_and_a_pin_replaces_a_bound(self):
+        for pin in ("torch==2.13.0", "/tmp/torch-2.13.0+cpu-cp311-cp311-linux_x86_64.whl", "gymnasium[mujoco]==1.2"):
+            with self.subTest(pin):
+                found = self.requirements("newest", [pin])
+                self.assertEqual(found[-1], pin)
+                self.assertEqual(len(found), len(self.requirements("newest", [])))
+        self.assertIn("numpy>=1.26", self.requirements("newest", []))
 
 
 @unittest.skipUnless(importlib.util.find_spec("optuna"), "optuna is not installed")

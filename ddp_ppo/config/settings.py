@@ -45,7 +45,8 @@ class Config:
     env_kwargs: Mapping[str, Any] = setting({}, doc=
         "Arguments for the environment's constructor. Replaces an inherited mapping as a whole.")
     env_backend: str = setting("auto", pattern=_BACKEND, expected="auto, gymnasium, mujoco or module:Class", doc=
-        "What steps the environments; auto: the array-wise MuJoCo tasks, else Gymnasium. `module:Class` is your own.")
+        "What steps the environments; auto: the array-wise MuJoCo tasks (MuJoCo 3.17 and newer), "
+        "else Gymnasium. `module:Class` is your own.")
     max_episode_steps: int | None = setting(None, low=1, doc=
         "Steps after which an episode is truncated, in place of the environment's own limit; null keeps that.")
     discretize_actions: int | None = setting(None, low=2, high=64, doc=

@@ -231,7 +231,7 @@ def backend_notes(env_id: str | Sequence[str], *, env_kwargs: Mapping[str, Any],
         return []
     ids = [one for one in task_ids(env_id) if own_class_path(one) is None]
     slow = [one for one in ids if _why_not_mujoco(one, dict(env_kwargs)) == missing_batch()]
-    return [f"{', '.join(slow)}: runs on Gymnasium's own classes, several times slower: {missing_batch()}"][: len(slow)]
+    return [f"{', '.join(slow)}: runs on Gymnasium's own classes, which are slower: {missing_batch()}"][: len(slow)]
 
 
 def _build_gymnasium(env_id: str, numbers: range, instances: Instances, **options: Any) -> BatchEnv:

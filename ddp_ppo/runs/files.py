@@ -20,6 +20,9 @@ import torch
 from ddp_ppo.config.settings import ConfigError
 
 FORMAT = 1  # of checkpoints and model files
+# torch before 2.6 saves no tensors of these types: their bits are saved as signed numbers.
+_SIGNED = {"uint16": "int16", "uint32": "int32", "uint64": "int64"}
+_UNSIGNED = "unsigned type"  # marks such an array
 
 
 class CheckpointError(ConfigError):
@@ -97,7 +100,10 @@ def _read(path: Path) -> Any:
 def _to_tensors(value: Any) -> Any:
     """NumPy arrays to tensors and NumPy scalars to Python's, all the way down."""
     if isinstance(value, np.ndarray):
-        return torch.from_numpy(np.array(value))
+        array, name = np.array(value), value.dtype.name
+        if name in _SIGNED:
+            return {_UNSIGNED: name, "as signed": torch.from_numpy(array.view(_SIGNED[name]))}
+        return torch.from_numpy(array)
     if isinstance(value, np.generic):
         return value.item()
     if isinstance(value, dict):
@@ -112,6 +118,8 @@ def _to_arrays(value: Any) -> Any:
     if isinstance(value, torch.Tensor):
         return value.numpy()
     if isinstance(value, dict):
+        if _UNSIGNED in value:
+            return value["as signed"].numpy().view(value[_UNSIGNED])
         return {key: _to_arrays(item) for key, item in value.items()}
     if isinstance(value, tuple):
         return tuple(map(_to_arrays, value))

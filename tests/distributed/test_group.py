@@ -161,6 +161,7 @@ class SeveralMachinesTest(FolderTestCase):
         )
         return pid
 
+    @unittest.skipIf(torch.__version__.startswith("2.4."), "its agents of several machines keep no store")
     def test_all_of_them_start_again_when_a_learner_is_killed_and_go_on_with_the_same_run(self):
         agents = self.launch("run_name=killed", "total_env_steps=19_200", "eval_interval=0", max_restarts=1)
         folder = self.work / "output" / "two-killed"

@@ -15,6 +15,7 @@ import numpy as np
 from ddp_ppo.config.settings import Config
 from ddp_ppo.envs.build import make_batch_env
 from ddp_ppo.envs.step_loop import step_loop
+from ddp_ppo.export.export import has_extra
 from ddp_ppo.export.parity import measure, policy_act
 from ddp_ppo.policies.network import NetworkSpec
 from ddp_ppo.policies.numpy_policy import NumpyPolicy
@@ -161,6 +162,7 @@ class WholeLifeTest(FolderTestCase):
         self.assertEqual(stages["replay"]["verdict"], "PASS", out + err)
         self.assertEqual(stages["training"]["verdict"], "PASS")
 
+    @unittest.skipUnless(has_extra(), "needs onnx and onnxruntime")
     def test_export_refuses_a_custom_policy_in_one_line(self):
         code, _, err = self.command_line("export", self.home)
         self.assertEqual(code, 2)

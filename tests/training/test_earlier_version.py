@@ -12,6 +12,7 @@ import numpy as np
 from ddp_ppo.evaluation.evaluate import evaluate, own_seeds
 from ddp_ppo.runs.checkpoint import find_checkpoint
 from ddp_ppo.runs.model import load_model
+from tests.support.mujoco_tasks import needs_batch
 from tests.support.process import ROOT, TINY, FolderTestCase, read_csv
 from tests.support.results import numbers
 
@@ -56,6 +57,7 @@ class EarlierVersionTest(FolderTestCase):
         rows = [numbers(read_csv(run / "metrics.csv"), "train/value_loss") for run in (home, BEFORE / name)]
         np.testing.assert_allclose(rows[0], rows[1], rtol=1e-3)
 
+    @needs_batch  # the checkpoint holds simulations of a task that runs as arrays
     def test_a_run_of_one_learner_goes_on_to_the_same_end(self):
         home, _ = self.resumed("alone")
         self.assert_ends_like_the_unbroken_run("alone", home)
