@@ -17,7 +17,9 @@ from ddp_ppo.learners.starting_point import StartingPoint
 from ddp_ppo.machine import has_mps, num_cuda_devices, this_machine
 from ddp_ppo.policies.network import NetworkSpec
 from ddp_ppo.protocols import EnvSpec
+from ddp_ppo.runs.checkpoint import with_tuples
 from ddp_ppo.runs.folder import require_writable
+from ddp_ppo.runs.model_env import limit_change
 from ddp_ppo.sampling.rollout import Field, rollout_shapes, slot_name
 from ddp_ppo.sampling.shared_memory import block_bytes
 from ddp_ppo.training.advice import action_advice, image_advice, machine_advice
@@ -108,6 +110,7 @@ def prepare(config: Config, *, environ: Mapping[str, str]) -> Plan:
     pretrained = kind.pretrained(config, environ)
     if resumed is not None:
         require_fit(resumed, config, network)
+        notes = (*notes, *limit_change(EnvSpec(**with_tuples(resumed.content["env"])), env))
     advice = [*kind.notes(config, topology.device), *machine_advice(topology), *image_advice(config, env)]
     if config.init_from is None and resumed is None:
         advice += action_advice(config, env)
