@@ -50,23 +50,124 @@ require_python() {
     "$1" -c 'import ensurepip, venv' 2>/dev/null || fail "$1 cannot create virtual environments; $advice"
 }
 
-# Always starts with an empty .venv and writes the stamp last, so a set-up that was killed starts over.
-# The lock is on this file, so nothing has to be cleaned up; the kernel releases it when its last holder exits.
+# Whether what is in .venv can be brought up to date where it lies: packages that a person has installed stay.
+venv_works() {
+    [ -x "$VENV_PYTHON" ] && "$VENV_PYTHON" -c 'import pip, sys; sys.exit(sys.version_info < (3, 11))' 2>/dev/null
+}
+
+# The command line of every process; ps is missing in small containers.
+commands() {
+    local file
+    ps -axww -o command= 2>/dev/null && return
+    for file in /proc/[0-9]*/cmdline; do tr '\0' ' ' <"$file" && echo; done 2>/dev/null || true
+}
+
+# Whether a program of this project runs on .venv, however it was started.
+is_in_use() {
+    local line
+    while read -r line; do
+        case $line in
+        *"$VENV/bin/"*)
+            case ${line#*"$VENV/bin/"} in
+            *"/train.py "* | *" -m ddp_ppo "* | *"/bin/ddp-ppo "* | *"tests/runner.py"*) return 0 ;;
+            esac
+            ;;
+        esac
+    done <<EOF
+$(commands | sed 's/$/ /')
+EOF
+    return 1
+}
+
+# One line for each installed package: its name, and from what pip would install it again.
+packages() {
+    local info name source
+    for info in "$VENV"/lib/python*/site-packages/*.dist-info; do
+        [ -d "$info" ] || continue
+        name=${info##*/}
+        name=${name%.dist-info}
+        source=${name%-*}==${name##*-}
+        if [ -f "$info/direct_url.json" ]; then # a folder, a repository or a file
+            source=$(sed -n 's/.*"url": *"\([^"]*\)".*/\1/p' "$info/direct_url.json")
+            source=${source#file://}
+            source=$(printf %q "${source//%20/ }")
+            if grep -q '"editable": *true' "$info/direct_url.json"; then source="-e $source"; fi
+        fi
+        echo "${name%-*} $source"
+    done
+}
+
+# Programs in bin/ name the folder that they were installed in; by way of sh, so that its name may have spaces.
+follow_move() {
+    local was
+    was=$(head -n 1 "$STAMP" 2>/dev/null || true)
+    if [ -n "$was" ] && [ "$was" != "$ROOT" ]; then
+        "$VENV_PYTHON" -c '
+import pathlib, sys
+was, now = (f"{root}/.venv/bin/".encode() for root in sys.argv[1:])
+for path in pathlib.Path(now.decode()).iterdir():
+    if path.is_file() and not path.is_symlink() and was in (text := path.read_bytes()):
+        first, _, rest = text.replace(was, now).partition(b"\n")
+        if first.startswith(b"#!" + now):
+            first = b"#!/bin/sh\n\x27\x27\x27exec\x27 \"%b\" \"$0\" \"$@\"\n\x27 \x27\x27\x27" % first[2:]
+        path.write_bytes(first + b"\n" + rest)' "$was" "$ROOT"
+    fi
+}
+
+install() {
+    (cd "$ROOT" && "$VENV_PYTHON" -m pip install -qq --disable-pip-version-check -c constraints.txt -e '.[dev]') ||
+        fail "the set-up failed for the reason above; fix it and try again"
+}
+
+# Starts with an empty .venv, and names the packages that were in the old one and are not in the new one.
+rebuild() {
+    local before after name source lost=""
+    before=$(packages)
+    rm -f "$STAMP"
+    "$1" -m venv --clear "$VENV"
+    install
+    after=$(packages)
+    while read -r name source; do
+        case "
+$after" in
+        *"
+$name "*) ;;
+        *) lost="$lost $source" ;;
+        esac
+    done <<EOF
+$before
+EOF
+    if [ -n "${lost// /}" ]; then
+        echo "run.sh: $VENV had to be built again; packages of yours are missing in it, this brings them back:" >&2
+        echo "  $(printf %q "$VENV_PYTHON") -m pip install$lost" >&2
+    fi
+}
+
+# Brings .venv up to date where it lies, or builds it. The stamp is written last, so a set-up that was killed is done
+# again. The lock is on this file, so nothing has to be cleaned up; the kernel releases it when its last holder exits.
 set_up() {
     if is_set_up; then return; fi
-    local python=${PYTHON:-python3}
-    require_python "$python"
     {
         if command -v flock >/dev/null && ! flock -n 9; then
             echo "waiting for another set-up of $VENV ..." >&2
             flock -w "$LOCK_TIMEOUT_SECONDS" 9 || fail "it did not finish within $LOCK_TIMEOUT_SECONDS s; stop it and try again"
         fi
-        if ! is_set_up; then
-            echo "setting up $VENV (once) ..." >&2
+        if is_set_up; then
+            :
+        elif venv_works && is_in_use; then
+            echo "run.sh: the requirements have changed, but a run uses $VENV: it stays as it is until that run has ended" >&2
+        elif is_in_use; then
+            fail "the Python of $VENV does not work any more, but a run still uses its files; try again when that run has ended"
+        elif venv_works; then
+            echo "setting up $VENV again, where it lies ..." >&2
+            follow_move
             rm -f "$STAMP"
-            "$python" -m venv --clear "$VENV"
-            (cd "$ROOT" && "$VENV_PYTHON" -m pip install -qq --disable-pip-version-check -c constraints.txt -e '.[dev]') ||
-                fail "the set-up failed for the reason above; fix it and try again"
+            install
+            fingerprint >"$STAMP"
+        else
+            require_python "${PYTHON:-python3}"
+            echo "setting up $VENV (once) ..." >&2
+            rebuild "${PYTHON:-python3}"
             fingerprint >"$STAMP"
         fi
     } 9<"$ROOT/run.sh"

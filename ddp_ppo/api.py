@@ -26,6 +26,7 @@ from ddp_ppo.evaluation.evaluate import evaluate as evaluate_model
 from ddp_ppo.protocols import BatchEnv, Policy
 from ddp_ppo.runs.console import Console
 from ddp_ppo.runs.model import Model, acting_policy, load_model
+from ddp_ppo.runs.model_env import in_environment
 from ddp_ppo.training.history import OnRound, TrainingResult
 from ddp_ppo.training.trainer import train as train_config
 
@@ -151,7 +152,7 @@ def evaluate(
     Returns:
         `return_mean`, `return_std`, `returns` [episodes] and more.
     """
-    model = policy.model if isinstance(policy, LoadedPolicy) else load_model(policy)
+    model = in_environment(policy.model if isinstance(policy, LoadedPolicy) else load_model(policy))
     seeds = own_seeds(model, seed, episodes)
     return evaluate_model(model, seeds, actions="deterministic" if deterministic else "stochastic")
 

@@ -3,6 +3,7 @@
 import os
 import shutil
 import subprocess
+import sys
 import tempfile
 import unittest
 from pathlib import Path
@@ -89,6 +90,68 @@ class RunShTest(unittest.TestCase):
         with (self.project / "constraints.txt").open("a") as file:
             file.write("other==1\n")
         self.assertIn("setting up", self.run_sh().stderr)
+
+    def installed(self, name, url=""):
+        """Puts a package into .venv, as pip would have written it down."""
+        info = self.project / ".venv" / "lib" / "python3.12" / "site-packages" / f"{name}.dist-info"
+        info.mkdir(parents=True)
+        if url:
+            (info / "direct_url.json").write_text(url)
+        return info
+
+    def test_changed_requirements_leave_packages_of_the_user_where_they_are(self):  # N-21
+        self.run_sh()
+        own = self.installed("myrobot-0.1")
+        (self.project / "constraints.txt").write_text("other==1\n")
+        self.assertIn("again, where it lies", self.run_sh().stderr)
+        self.assertTrue(own.exists())
+
+    def test_a_folder_that_was_moved_keeps_them_and_its_programs_start(self):
+        self.run_sh()
+        self.installed("myrobot-0.1")
+        program = self.project / ".venv" / "bin" / "tool"
+        program.write_text(f"#!{self.project}/.venv/bin/python\nprint()\n")
+        (program.parent / "activate").write_text(f"VIRTUAL_ENV={self.project}/.venv/bin/..\n")
+        python = self.project / ".venv" / "bin" / "python"
+        # the stand-in passes the program that mends scripts on to a real Python
+        python.write_text(PYTHON_STAND_IN.replace("-c*) ;;", f'-c*pathlib*) exec {sys.executable} "$@" ;;\n-c*) ;;'))
+        self.project = self.project.rename(self.folder / "moved")
+        self.assertIn("again, where it lies", self.run_sh().stderr)
+        self.assertTrue([*self.project.glob(".venv/lib/*/*/myrobot-0.1.dist-info")])
+        tool = self.project / ".venv" / "bin" / "tool"
+        (tool.parent / "python").unlink()
+        (tool.parent / "python").symlink_to(sys.executable)
+        tool.chmod(0o755)
+        tool.write_text(tool.read_text().replace("print()", "print('it starts')"))
+        self.assertEqual(subprocess.run([tool], capture_output=True, text=True).stdout, "it starts\n")
+        self.assertEqual((tool.parent / "activate").read_text(), f"VIRTUAL_ENV={self.project}/.venv/bin/..\n")
+
+    def test_what_a_new_venv_lacks_is_named_with_the_line_that_brings_it_back(self):  # N-21
+        self.run_sh()
+        self.installed("myrobot-0.1")
+        self.installed("arm-2", '{"url": "file:///home/me/my%20arm", "dir_info": {"editable": true}}')
+        (self.project / ".venv" / "bin" / "python").unlink()
+        stand_in = PYTHON_STAND_IN.replace('mkdir -p "$4/bin"', 'rm -rf "$4" && mkdir -p "$4/bin"')
+        self.add_program("python3", stand_in)
+        done = self.run_sh()
+        self.assertIn("packages of yours are missing in it", done.stderr)
+        self.assertIn(".venv/bin/python -m pip install -e /home/me/my\\ arm myrobot==0.1\n", done.stderr)
+
+    def test_a_run_that_is_going_on_keeps_its_files(self):  # N-21
+        self.run_sh()
+        stamp = self.project / ".venv" / "set-up-complete"
+        before = stamp.read_text()
+        python = self.project / ".venv" / "bin" / "python"
+        python.write_text(PYTHON_STAND_IN.replace("-c*) ;;", "*train.py*waiting*) read -r line ;;\n-c*) ;;", 1))
+        run = subprocess.Popen([python, self.project / "train.py", "waiting"], stdin=subprocess.PIPE)
+        self.addCleanup(run.communicate)
+        (self.project / "constraints.txt").write_text("other==1\n")
+        done = self.run_sh("plan")
+        self.assertIn("but a run uses", done.stderr)
+        self.assertIn("-m ddp_ppo plan", done.stdout)
+        self.assertEqual(stamp.read_text(), before)
+        run.communicate()
+        self.assertIn("again, where it lies", self.run_sh().stderr)
 
     def test_a_set_up_that_failed_is_done_again(self):
         self.assertEqual(self.run_sh(PIP_FAILS="1").returncode, 2)

@@ -10,6 +10,7 @@ import argparse
 import contextlib
 import json
 import os
+import re
 import shlex
 import sys
 from collections.abc import Iterator
@@ -27,9 +28,11 @@ def run_evaluation(options: argparse.Namespace) -> int:
     _use_one_thread()
     from ddp_ppo.evaluation.evaluate import Actions, evaluate, evaluation_text, own_seeds, write_csv
     from ddp_ppo.runs.model import load_model, run_folder_of, with_tasks
+    from ddp_ppo.runs.model_env import in_environment
 
     _require_writable_json(options)
-    models = [one for path in options.models for one in with_tasks(load_model(path))]
+    places, words = _places_and_words(options.models)
+    models = [one for path in places for one in with_tasks(in_environment(load_model(path), words))]
     table = options.csv or run_folder_of(models[0].path) / "evaluation.csv"
     _require_writable("--csv", table)
     seeds = own_seeds(models[0], options.seed, options.episodes)
@@ -39,8 +42,23 @@ def run_evaluation(options: argparse.Namespace) -> int:
     with _writing("--csv", table):
         write_csv(table, evaluations)
     _write_json(options, {"seeds": seeds, "evaluations": [one.summary for one in evaluations]})
-    print(f"episodes       {table}\nlook at it     ddp-ppo play {shlex.quote(options.models[0])}")
+    print(f"episodes       {table}\nlook at it     ddp-ppo play {shlex.join([places[0], *words])}")
     return 0
+
+
+def is_setting(word: str) -> bool:
+    """Whether a word of the command line is a key=value setting and not a path."""
+    return re.match(r"[A-Za-z_][\w.]*=", word) is not None and not os.path.exists(word)
+
+
+def _places_and_words(given: list[str]) -> tuple[list[str], list[str]]:
+    """The places of models among what was given, and the settings."""
+    from ddp_ppo.config.setting import ConfigError
+
+    places, words = [one for one in given if not is_setting(one)], [one for one in given if is_setting(one)]
+    if not places:
+        raise ConfigError("evaluate: name a run folder, a checkpoint or a model file as well as the settings")
+    return places, words
 
 
 def run_episodes(options: argparse.Namespace) -> int:
@@ -49,10 +67,11 @@ def run_episodes(options: argparse.Namespace) -> int:
     from ddp_ppo.evaluation.play import Wanted, default_folder, play, play_text, task_folder, tasks_of
     from ddp_ppo.evaluation.rendering import has_display
     from ddp_ppo.runs.model import load_model
+    from ddp_ppo.runs.model_env import in_environment
     from ddp_ppo.sampling.episodes import ENDLESS_STEPS
 
     _require_writable_json(options)
-    model = load_model(options.model)
+    model = in_environment(load_model(options.model), options.overrides)
     wanted = Wanted(
         num_episodes=options.episodes,
         seed=options.seed,
@@ -64,12 +83,15 @@ def run_episodes(options: argparse.Namespace) -> int:
     summaries = []
     folder = options.out or default_folder(model)
     say = partial(print, flush=True)
+    for change in model.changed:
+        say(f"changed        {change}: not comparable with what the run logged")
     for task in tasks_of(model, wanted):
         say(f"{task.name} in {task.env.env_id}")
         for played in play(task, folder if task is model else task_folder(folder, task), wanted, say=say):
             say(play_text(played))
             summaries.append(played.summary)
-    _write_json(options, {"model": model.name, "path": str(model.path), "episodes": summaries})
+    about = {"model": model.name, "path": str(model.path), "changed": list(model.changed)}
+    _write_json(options, {**about, "episodes": summaries})
     if (Path(options.model) / "metrics.csv").exists():
         print(f"in its report  ddp-ppo report {shlex.quote(options.model)}")
     print(f"export it      ddp-ppo export {shlex.quote(options.model)}")

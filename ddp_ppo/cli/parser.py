@@ -67,7 +67,8 @@ def _step(command: argparse.ArgumentParser) -> None:
 
 
 def _evaluate(command: argparse.ArgumentParser) -> None:
-    command.add_argument("models", nargs="+", type=_place, metavar="MODEL", help="run folder, checkpoint or model file")
+    help_text = "run folder, checkpoint or model file; settings of the environment replace those of its training"
+    command.add_argument("models", nargs="+", type=_place_or_setting, metavar="MODEL|KEY=VALUE", help=help_text)
     help_text = "number of episodes (default: eval_episodes of the run)"
     command.add_argument("--episodes", type=_whole(1), metavar="N", help=help_text)
     command.add_argument("--seed", type=_whole(0), help="root of the episodes' seeds (default: the run's seed)")
@@ -79,6 +80,8 @@ def _evaluate(command: argparse.ArgumentParser) -> None:
 
 def _play(command: argparse.ArgumentParser) -> None:
     command.add_argument("model", type=_place, metavar="MODEL", help="run folder, checkpoint or model file")
+    help_text = "settings of the environment that replace those of its training"
+    command.add_argument("overrides", nargs="*", metavar="KEY=VALUE", help=help_text)
     command.add_argument("--episodes", type=_whole(1), default=1, metavar="N", help="number of episodes (default: 1)")
     command.add_argument("--seed", type=_whole(0), help="root of the episodes' seeds (default: the run's seed)")
     command.add_argument("--steps", type=_whole(1), metavar="N", help="cut longer episodes after N steps")
@@ -148,6 +151,11 @@ def _place(text: str) -> str:
         return expand_path(text)
     except RefusedError as error:
         raise argparse.ArgumentTypeError(f"{text}: {error}") from error
+
+
+def _place_or_setting(text: str) -> str:
+    """A type of argument: a path, or a key=value setting as it stands."""
+    return text if commands.is_setting(text) else _place(text)
 
 
 def _path(text: str) -> Path:

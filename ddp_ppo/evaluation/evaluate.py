@@ -81,14 +81,15 @@ class Evaluation:
             "length_mean": float(np.mean([episode.length for episode in self.episodes])),
             "ends": self.ends,
             "logged_return": self.logged_return,
+            "changed": list(model.changed),
             "episodes": [episode._asdict() for episode in self.episodes],
         }
 
     @property
     def logged_return(self) -> float | None:
-        """What the run logged for this policy, seeds and actions; None where it did not evaluate that."""
+        """What the run logged for this policy, seeds, actions and environment; None where it did not evaluate that."""
         seeds = [episode.seed for episode in self.episodes]
-        is_own = self.actions == "deterministic" and seeds == own_seeds(self.model)
+        is_own = self.actions == "deterministic" and seeds == own_seeds(self.model) and not self.model.changed
         return self.model.info.get("eval_return") if is_own else None
 
 
@@ -130,10 +131,10 @@ def write_csv(path: Path, evaluations: Sequence[Evaluation]) -> None:
     """One row for each episode."""
     with path.open("w", newline="") as file:
         writer = csv.writer(file)
-        writer.writerow(["model", "path", "round", "actions", "seed", "return", "length", "end"])
+        writer.writerow(["model", "path", "round", "actions", "seed", "return", "length", "end", "changed"])
         for one in evaluations:
             head = [one.model.name, one.model.path, one.model.info.get("round", ""), one.actions]
-            writer.writerows([*head, *episode] for episode in one.episodes)
+            writer.writerows([*head, *episode, "; ".join(one.model.changed)] for episode in one.episodes)
 
 
 def evaluation_text(evaluations: Sequence[Evaluation]) -> str:
@@ -174,12 +175,14 @@ def _verdicts(one: Evaluation) -> list[str]:
     lines = [f"{one.model.name}, {one.actions}", f"  loop       runs: {len(one.episodes)} episodes, {ends(one)}"]
     if "cut" in one.ends:
         lines.append(f"  note       cut: no end and no time limit, {ENDLESS_STEPS:,} steps were counted")
+    if one.model.changed:
+        lines.append(f"  changed    {'; '.join(one.model.changed)}: not comparable with what the run logged")
     if logged is not None:
         verdict = (
             "the same to the last bit" if logged == mean else f"now {mean!r}; another machine, backend or release?"
         )
         lines.append(f"  logged     {logged!r} in round {one.model.info['round']}: {verdict}")
-    if solved is not None and one.actions == "deterministic":
+    if solved is not None and one.actions == "deterministic" and not one.model.changed:
         verdict = "reached" if mean >= solved else "not reached"
         lines.append(f"  standard   solved_return {solved:g}: {verdict} ({mean:.1f})")
     return lines

@@ -42,6 +42,7 @@ from ddp_ppo.policies.normalizer import Normalizer
 from ddp_ppo.protocols import FloatArray
 from ddp_ppo.runs.files import write_atomically
 from ddp_ppo.runs.model import Model, load_model
+from ddp_ppo.runs.model_env import in_environment
 from ddp_ppo.runs.versions import versions
 from ddp_ppo.text import entry
 
@@ -91,7 +92,7 @@ def export(place: str | Path, folder: str | Path | None = None) -> Exported:
     """
     if not has_extra():
         raise ConfigError("export needs onnx and onnxruntime: pip install 'ddp-ppo[export]'")
-    model = load_model(place)
+    model = in_environment(load_model(place))
     if ":" in (custom := model.info.get("policy_backend", "")):
         raise ConfigError(f"export: {model.path} acts by the custom {custom}; only MLPs and convolutions are exported")
     target = model.path.with_name(f"{model.path.stem}_export") if folder is None else Path(folder)
@@ -196,6 +197,7 @@ def describe(model: Model, interface: Interface, folder: Path, parities: list[Pa
             "env_id": env.env_id,
             "env_kwargs": model.env_arguments.get("env_kwargs", {}),
             "max_episode_steps": env.max_episode_steps,
+            "changed": list(model.changed),
         },
         "obs": {"dtype": "float32", "shape": ["N", env.obs_size], "columns": obs},
         "action": {
@@ -255,6 +257,7 @@ def export_text(exported: Exported) -> str:
             head,
             *rows,
             entry(verdict, f"{allowed} on the same observations; returns may differ more, where rounding grows"),
+            *(entry("changed", f"{change} since the training") for change in exported.document["env"]["changed"]),
             entry("note", NOTE),
             entry("files", f"{exported.folder}: {', '.join((*exported.document['files'], 'policy.json'))}"),
             *(

@@ -185,13 +185,13 @@ def _evaluation_table(run: Run) -> _Table:
 def _later_evaluations(run: Run) -> Iterator[str]:
     """What later evaluations of saved models found, and whether it is what the run had logged."""
     logged = dict(zip(run.column("round"), run.column(SCORE), strict=True))
-    for (model, round_index, actions), rows in groupby(
-        run.evaluated, lambda row: (row["model"], row["round"], row["actions"])
+    for (model, round_index, actions, changed), rows in groupby(
+        run.evaluated, lambda row: (row["model"], row["round"], row["actions"], row.get("changed", ""))
     ):
         returns = [float(row["return"]) for row in rows]
         low, high = bootstrap_interval(returns, iqm_of_rows)
         mean = math.fsum(returns) / len(returns)
-        is_own = actions == "deterministic" and len(returns) == run.setting("eval_episodes")
+        is_own = actions == "deterministic" and len(returns) == run.setting("eval_episodes") and not changed
         then = logged.get(float(round_index or "nan"), math.nan) if is_own else math.nan
         same = (
             ""

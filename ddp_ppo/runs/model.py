@@ -55,6 +55,7 @@ class Model:
         info: learner, config (name), seed, round, env_steps, eval_return (of this very policy, so not of a checkpoint),
             eval_episodes, solved_return, policy_backend; what the file does not tell is missing.
         return_rms_state: [1], statistics of the returns that scaled its rewards; None where nothing did.
+        changed: how its environment differs from that of its training, one line each: returns do not compare then.
     """
 
     path: Path
@@ -66,6 +67,7 @@ class Model:
     obs_rms_state: RmsState | None
     info: dict[str, Any]
     return_rms_state: RmsState | None = None
+    changed: tuple[str, ...] = ()
 
 
 def save_model(

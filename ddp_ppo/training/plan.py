@@ -19,7 +19,9 @@ from ddp_ppo.machine import has_mps, num_cuda_devices, this_machine
 from ddp_ppo.policies.network import NetworkSpec
 from ddp_ppo.policies.registry import chosen_backend
 from ddp_ppo.protocols import EnvSpec
+from ddp_ppo.runs.checkpoint import with_tuples
 from ddp_ppo.runs.folder import require_writable
+from ddp_ppo.runs.model_env import limit_change
 from ddp_ppo.sampling.blocks import are_shared
 from ddp_ppo.sampling.episodes import num_instances
 from ddp_ppo.sampling.rollout import DISCOUNTED_RETURN, Field, rollout_shapes, slot_name
@@ -145,6 +147,7 @@ def prepare(config: Config, *, environ: Mapping[str, str]) -> Plan:
     pretrained = kind.pretrained(config, environ)
     if resumed is not None:
         require_fit(resumed, config, network)
+        notes = (*notes, *limit_change(EnvSpec(**with_tuples(resumed.content["env"])), env))
     advice = [*kind.notes(config, topology.device), *machine_advice(topology), *image_advice(config, env)]
     advice += backend_notes(**config.env_arguments)
     if config.init_from is None and resumed is None:

@@ -101,6 +101,8 @@ def _differs(config: Config, name: str, saved: Mapping[str, tuple[Any, str]]) ->
     values = config.values()
     if name in _OF_A_START or name not in values or name not in saved:
         return False
+    if name in ("init_from", "init_statistics") and not config.is_named(name):
+        return False  # they were for the first start
     return bool(plain_data(values[name]) != saved[name][0])
 
 

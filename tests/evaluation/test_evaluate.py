@@ -18,6 +18,7 @@ from ddp_ppo.evaluation.evaluate import evaluate, evaluation_text, own_seeds, wr
 from ddp_ppo.policies.network import NetworkSpec
 from ddp_ppo.runs.files import CheckpointError
 from ddp_ppo.runs.model import Model, load_model
+from ddp_ppo.runs.model_env import in_environment
 from ddp_ppo.sampling.finite import NonFiniteError
 from tests.support.process import TINY, FolderTestCase, read_csv
 
@@ -133,9 +134,37 @@ class TextTest(unittest.TestCase):
             path = Path(folder) / "evaluation.csv"
             write_csv(path, [evaluate(model_in("SeedLength", info={"round": 8}), [2, 1])])
             rows = read_csv(path)
-        expected = {"model": "zeros", "path": "zeros.pt", "round": "8", "actions": "deterministic"}
+        expected = {"model": "zeros", "path": "zeros.pt", "round": "8", "actions": "deterministic", "changed": ""}
         self.assertEqual(rows[0], {**expected, "seed": "2", "return": "2.0", "length": "2", "end": "terminated"})
         self.assertEqual(len(rows), 2)
+
+
+class ChangedTest(unittest.TestCase):
+    """A policy in another environment than that of its training: N-10."""
+
+    def setUp(self):
+        info = {"eval_return": 3.0, "round": 8, "eval_episodes": 2, "solved_return": 1.0}
+        self.model = model_in("Count", info=info, length=3)
+
+    def evaluated(self, *words):
+        model = in_environment(self.model, words)
+        return evaluate(model, own_seeds(model))
+
+    def test_it_is_marked_as_not_comparable_everywhere(self):
+        changed = 'env_kwargs: {"length": 3} -> {"length": 5}'
+        found = self.evaluated("env_kwargs={length: 5}")
+        self.assertEqual((found.return_mean, found.logged_return), (5.0, None))
+        self.assertEqual(found.summary["changed"], [changed])
+        text = evaluation_text([found])
+        self.assertIn(f"changed    {changed}: not comparable with what the run logged", text)
+        self.assertNotIn("standard", text)
+        with tempfile.TemporaryDirectory() as folder:
+            write_csv(Path(folder) / "evaluation.csv", [found])
+            self.assertEqual({row["changed"] for row in read_csv(Path(folder) / "evaluation.csv")}, {changed})
+
+    def test_without_a_change_it_is_compared(self):
+        for words in ((), ("env_kwargs={length: 3}",)):
+            self.assertEqual(self.evaluated(*words).logged_return, 3.0)
 
 
 class RunTest(FolderTestCase):
@@ -182,6 +211,18 @@ class RunTest(FolderTestCase):
         model = load_model(self.runs["numpy"])
         seven, three = (evaluate(model, own_seeds(model, num_episodes=number)) for number in (7, 3))
         self.assertEqual(three.episodes, seven.episodes[:3])
+
+    def test_the_command_takes_settings_of_the_environment(self):  # N-10
+        run, report = self.runs["numpy"], self.folder / "changed.json"
+        csv = ("--csv", self.folder / "changed.csv")
+        out = self.command(run, "max_episode_steps=50", "--episodes", "2", *csv, "--json", report)
+        changed = ["max_episode_steps: 40 -> 50", "time limit: 40 -> 50"]
+        self.assertIn(f"changed    {'; '.join(changed)}: not comparable", out)
+        self.assertEqual(out.splitlines()[-1], f"look at it     ddp-ppo play {run} max_episode_steps=50")
+        (one,) = json.loads(report.read_text())["evaluations"]
+        self.assertEqual((one["changed"], one["length_mean"]), (changed, 50.0))
+        self.assertIn("gamma: only the settings of the environment", self.command(run, "gamma=0.5", code=2))
+        self.assertIn("name a run folder", self.command("max_episode_steps=50", code=2))
 
     def test_the_command_writes_a_table_and_files_and_says_what_is_next(self):
         run, report = self.runs["numpy"], self.folder / "report.json"

@@ -173,6 +173,11 @@ class NamedTest(unittest.TestCase):
             found = self.continued(Config(env_id="CartPole-v1"), {"total_env_steps": "command line"})
             self.assertEqual(found.config.total_env_steps, expected)
 
+    def test_what_a_run_began_with_is_not_asked_for_again(self):
+        self.run = replace(self.run, init_from="a.pt", init_statistics="restart")
+        found = self.continued(Config(env_id="CartPole-v1"), {"init_from": "command line"})
+        self.assertEqual((found.config.init_from, found.changed), (None, frozenset()))
+
     def test_settings_of_a_section_are_kept_too(self):
         self.run = Config(env_id="CartPole-v1", clip_range=0.1)
         self.assertEqual(self.continued(Config(env_id="CartPole-v1"), {}).config.ppo.clip_range, 0.1)
