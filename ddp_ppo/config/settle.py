@@ -19,15 +19,20 @@ _NEAREST = ("command line", "code")  # places that win over every file
 
 
 class Origin(str):
-    """Where a setting's value comes from, and that value: `dataclasses.replace` may give the setting another one."""
+    """Where a setting's value comes from, and that value: `dataclasses.replace` may give the setting another one.
+
+    Attributes:
+        is_inherited: whether it stands in a file that another one inherits, or in one of the package.
+    """
 
     value: Any = None
+    is_inherited: bool = False
 
     @staticmethod
-    def of(place: str, value: Any) -> Origin:
+    def of(place: str, value: Any, *, is_inherited: bool = False) -> Origin:
         """The origin of a value."""
         origin = Origin(place)
-        origin.value = value
+        origin.value, origin.is_inherited = value, is_inherited
         return origin
 
 
@@ -82,7 +87,12 @@ def _filled(config_class: type[C], found: Mapping[str, Found], reading: Reading,
         fields = {key.partition(".")[2]: values[key] for key in section.declared}
         sections[section.name] = section.settings(**fields)
     origins = {
-        key: Origin.of(_origin(found.get(key), one.default), values[key]) for key, one in reading.settings.items()
+        key: Origin.of(
+            _origin(found.get(key), one.default),
+            values[key],
+            is_inherited=key in found and found[key].is_inherited,
+        )
+        for key, one in reading.settings.items()
     }
     config = object.__new__(config_class)
     vars(config).update({key: value for key, value in values.items() if "." not in key})
