@@ -59,10 +59,10 @@ def load_config(path: str | Path, overrides: Sequence[str] = ()) -> Config:
     Raises:
         ConfigError: with one line for every mistake found.
     """
-    if not isinstance(path, str | os.PathLike) or isinstance(overrides, str | Mapping):
-        raise ConfigError(
-            f'load_config("ant", ["seed=3"]) takes a text or path and a list, not {path!r}, {overrides!r}'
-        )
+    if not isinstance(path, str | os.PathLike):
+        raise ConfigError(f"a configuration is named by a text or a path, not by {path!r}")
+    if isinstance(overrides, str | Mapping):
+        raise ConfigError(f'overrides are a list such as ["seed=3"], not {overrides!r}')
     source = find_source(os.fspath(path))
     gathered = _file_items(source.path, (), is_inherited=source.is_packaged)
     gathered += map(_word_item, (*source.words, *overrides))

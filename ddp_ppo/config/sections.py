@@ -8,10 +8,7 @@ settings that do nothing with this learner).
 from __future__ import annotations
 
 import dataclasses
-import importlib
 import keyword
-import os
-import sys
 from collections.abc import Collection, Iterable, Mapping
 from typing import Any, NamedTuple
 
@@ -20,6 +17,7 @@ from ddp_ppo.config.ppo import PPOSettings
 from ddp_ppo.config.rules import NoEffect, Rule
 from ddp_ppo.config.setting import Setting, settings_of
 from ddp_ppo.config.yaml_text import RefusedError
+from ddp_ppo.imports import import_here
 
 
 class Section(NamedTuple):
@@ -86,12 +84,10 @@ def sections_of(learners: Iterable[Any], taken: Collection[str] = ()) -> tuple[d
 
 
 def _imported(learner: str, taken: Collection[str]) -> Section:
-    """The section of a learner's kind in a module; the current folder counts as a place for modules."""
+    """The section of a learner's kind in a module."""
     module, _, attribute = learner.rpartition(":")
-    if os.getcwd() not in sys.path:
-        sys.path.append(os.getcwd())
     try:
-        kind = getattr(importlib.import_module(module), attribute)
+        kind = getattr(import_here(module), attribute)
         section = Section(kind.name, kind.settings)
     except (Exception, SystemExit) as error:
         text = " ".join(f"{type(error).__name__}: {error}".split())

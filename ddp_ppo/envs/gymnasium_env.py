@@ -30,6 +30,7 @@ from ddp_ppo.envs.spaces import (
     as_reward,
     image_fields,
     observation_writer,
+    shape_fields,
 )
 from ddp_ppo.envs.state import restore_env, save_env, state_access
 from ddp_ppo.errors import FAULTS, EnvError, blamed, describe_cause
@@ -66,6 +67,7 @@ class GymnasiumEnv:
             try:
                 obs_size, self._write_obs = observation_writer(env.observation_space)
                 fields = action_fields(env.action_space) | image_fields(env.observation_space)
+                fields |= shape_fields(env.observation_space)
             except EnvError as error:
                 raise EnvError(f"{env_id}: {error}") from error
         except EnvError:

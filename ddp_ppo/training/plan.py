@@ -15,6 +15,7 @@ from ddp_ppo.learners.interface import LearnerJob, LearnerKind
 from ddp_ppo.learners.registry import learner_kind
 from ddp_ppo.learners.starting_point import StartingPoint
 from ddp_ppo.machine import has_mps, num_cuda_devices, this_machine
+from ddp_ppo.policies.registry import build_policy
 from ddp_ppo.runs.folder import require_writable
 from ddp_ppo.sampling.rollout import Field, rollout_shapes, slot_name
 from ddp_ppo.sampling.shared_memory import block_bytes
@@ -101,6 +102,8 @@ def prepare(config: Config, *, environ: Mapping[str, str]) -> Plan:
     kind = learner_kind(config.learner)
     kind.require(env, config, device=topology.device)
     network = kind.network(config, env)
+    if ":" in config.policy_backend:  # its mistakes are found here and not in every actor
+        build_policy(config.policy_backend, network, env, num_envs=topology.envs_per_actor)
     pretrained = kind.pretrained(config, environ)
     resumed, notes = find_resumed(config, network, environ)
     advice = [*kind.notes(config, topology.device), *machine_advice(topology), *image_advice(config, env)]

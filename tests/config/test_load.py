@@ -289,8 +289,9 @@ class SectionTest(ConfigCase):
 
 class ArgumentsTest(ConfigCase):
     def test_words_that_are_not_a_list_or_no_path_are_refused_in_one_line(self):
+        words = r'\A(overrides are a list such as \["seed=3"\]|a configuration is named by a text or a path), not .*\Z'
         for arguments in (("ant", "seed=3"), ("ant", {"seed": 3}), (None,), (3,), (b"ant",)):
-            with self.subTest(arguments), self.assertRaisesRegex(ConfigError, r'\Aload_config\("ant", .*\Z'):
+            with self.subTest(arguments), self.assertRaisesRegex(ConfigError, words):
                 load_config(*arguments)
 
     def test_the_kept_origin_of_a_mapping_is_where_it_stands(self):
