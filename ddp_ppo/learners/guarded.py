@@ -15,8 +15,11 @@ from typing import Any
 from ddp_ppo.config.settings import ConfigError
 from ddp_ppo.errors import FAULTS, EnvError, describe_cause
 from ddp_ppo.learners.interface import Learner, LearnerJob, LearnerKind, Workplace
+from ddp_ppo.policies.network import NetworkSpec
+from ddp_ppo.sampling.rollout import Field
 
 _CHECKED = ("require", "network", "rollout_fields", "num_parameters")  # called before anything is started
+_FIELDS = {"obs", "act", "reward", "terminated", "truncated", "final_obs"}  # that every actor writes
 _MEMBERS = [name for name in vars(Learner) if not name.startswith("_")]
 
 
@@ -38,8 +41,15 @@ def guarded(kind: LearnerKind, name: str) -> LearnerKind:
             raise ConfigError(f"learner: {name}: make returned {learner!r}, which lacks {', '.join(missing)}")
         return learner
 
-    checked: dict[str, Any] = {part: _blamed(f"learner: {name}: {part}", getattr(kind, part)) for part in _CHECKED}
-    return replace(kind, **checked, make=make)
+    def rollout_fields(network: NetworkSpec) -> tuple[Field, ...]:
+        fields = kind.rollout_fields(network)
+        if missing := sorted(_FIELDS - {field.name for field in fields}):
+            raise ConfigError(f"learner: {name}: rollout_fields lacks {', '.join(missing)}, which actors write")
+        return fields
+
+    own = replace(kind, make=make, rollout_fields=rollout_fields)
+    checked: dict[str, Any] = {part: _blamed(f"learner: {name}: {part}", getattr(own, part)) for part in _CHECKED}
+    return replace(own, **checked)
 
 
 def _blamed(place: str, function: Callable[..., Any]) -> Callable[..., Any]:
