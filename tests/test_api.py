@@ -207,6 +207,15 @@ class CallerTest(FolderCase):
         self.assertEqual(run.folder, self.folder.resolve() / "here" / "cartpole-relative")
         self.assertEqual(ddp_ppo.load_policy(run.folder).model.info["round"], 2)
 
+    def test_a_program_that_actors_cannot_import_again_learns_what_it_should_be(self):
+        code = f"import ddp_ppo; ddp_ppo.train('CartPole-v1', **{self.settings('stdin')})"
+        environ = {**os.environ, "PYTHONPATH": str(ROOT)}
+        command = [sys.executable, "-"]
+        result = subprocess.run(
+            command, input=code, cwd=self.folder, env=environ, capture_output=True, text=True, timeout=120
+        )
+        self.assertRegex(result.stderr, "while starting; a program that trains is a file, .*__main__")
+
     def test_a_folder_that_is_gone_and_a_worker_that_cannot_have_children_are_one_line(self):
         code = (
             "import os, tempfile, multiprocessing, torch, ddp_ppo\n"

@@ -20,6 +20,7 @@ import gymnasium
 from ddp_ppo.envs.discrete_actions import DiscreteActions
 from ddp_ppo.envs.gymnasium_env import GymnasiumEnv, find_registered, import_module
 from ddp_ppo.envs.multi_task import MixedEnv, Part, mixed_spec, task_ids
+from ddp_ppo.envs.own_class import require_spec
 from ddp_ppo.errors import EnvError, blamed
 from ddp_ppo.processes.lifetime import time_limit
 from ddp_ppo.protocols import BatchEnv, EnvSpec
@@ -203,6 +204,7 @@ def _build_own(class_path: str, num_envs: int, env_kwargs: dict[str, Any]) -> Ba
         raise EnvError(f"{class_path}: missing methods {', '.join(missing)} of BatchEnv (ddp_ppo/protocols.py)")
     if not isinstance(getattr(env, "spec", None), EnvSpec):
         raise EnvError(f"{class_path}: attribute spec must be a ddp_ppo.protocols.EnvSpec")
+    require_spec(env.spec, class_path)
     if getattr(env, "num_envs", None) != num_envs:
         raise EnvError(f"{class_path}: attribute num_envs must be {num_envs}, not {getattr(env, 'num_envs', None)}")
     batch_env: BatchEnv = env

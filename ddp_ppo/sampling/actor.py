@@ -24,6 +24,7 @@ from numpy.typing import NDArray
 
 from ddp_ppo.envs.build import make_batch_env
 from ddp_ppo.envs.inspection import first_overlap, names_of
+from ddp_ppo.envs.own_class import watch_first_calls
 from ddp_ppo.envs.state import require_plain
 from ddp_ppo.envs.step_loop import step_loop
 from ddp_ppo.errors import printable, text_of
@@ -111,6 +112,7 @@ class Actor:
         self._env = make_batch_env(num_envs=job.num_envs, first_index=job.first_env, **job.env_arguments)
         if self._env.spec != job.env:
             raise ValueError(f"actor {job.actor_id} built {self._env.spec}, its learner {job.env}")
+        watch_first_calls(self._env)
         self._player = Player(self._build_policy(job.num_envs, job.rollout_length), job.num_envs)
         arrays = job.block.arrays
         own = slice(job.first_env, job.first_env + job.num_envs)
