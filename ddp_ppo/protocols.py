@@ -9,7 +9,7 @@ D observation size, A action size (dimensions of a Box, number of choices of a D
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, NamedTuple, Protocol
 
 import numpy as np
@@ -45,6 +45,8 @@ class EnvSpec:
         obs_scale: what brings raw observations to at most 1: 1/255 for images of bytes; 1 where nobody knows.
         obs_parts: name, kind, shape and scale of each part of the row, as for `ObsLayout.of`; empty where the
             observation is one array.
+        obs_shape: of a Box observation before it is flattened; empty where it is not known.
+        obs_start: the first number of a Discrete observation space; None for any other.
     """
 
     env_id: str
@@ -59,6 +61,8 @@ class EnvSpec:
     image: tuple[int, ...] = ()
     obs_scale: float = 1.0
     obs_parts: tuple[tuple[str, str, tuple[int, ...], float], ...] = ()
+    obs_shape: tuple[int, ...] = field(default=(), compare=False)  # files of earlier releases do not have these two
+    obs_start: int | None = field(default=None, compare=False)
 
     @property
     def layout(self) -> ObsLayout:
@@ -67,7 +71,7 @@ class EnvSpec:
 
     @property
     def action(self) -> Action:
-        """The action space as an object, which nobody has to ask for its kind."""
+        """The action space as an object, so that no other code branches on its kind."""
         return action_of(vars(self))
 
 

@@ -20,10 +20,7 @@ os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")  # before NumPy: each process
 
 import optuna
 
-from ddp_ppo.config.load import load_config
-from ddp_ppo.config.settings import Config
-from ddp_ppo.runs.console import Console
-from ddp_ppo.training.trainer import train
+import ddp_ppo
 
 
 def suggest(trial: optuna.trial.BaseTrial) -> list[str]:
@@ -56,18 +53,16 @@ def objective(trial: optuna.Trial, options: argparse.Namespace) -> float:
         if folder.exists():
             raise FileExistsError(f"{folder} belongs to another study; choose another --out")
         on_round = partial(is_worth_it, trial=trial, first_step=(seed - 1) * config.total_env_steps)
-        result = train(config, console=Console.silent(), on_round=on_round)
-        if result.stop_signal is not None:
-            raise KeyboardInterrupt
+        result = ddp_ppo.train(config, on_round=on_round)
         if trial.should_prune():
             raise optuna.TrialPruned
         returns.append(result.eval_return)
     return statistics.mean(returns)
 
 
-def _config(trial: optuna.Trial, options: argparse.Namespace, seed: int) -> Config:
+def _config(trial: optuna.Trial, options: argparse.Namespace, seed: int) -> ddp_ppo.Config:
     fixed = [f"output_dir={options.out}", f"run_name=trial-{trial.number}-seed-{seed}", f"seed={seed}"]
-    return load_config(options.config, [*suggest(trial), *options.overrides, *fixed])
+    return ddp_ppo.load_config(options.config, [*suggest(trial), *options.overrides, *fixed])
 
 
 def main() -> None:

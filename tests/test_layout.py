@@ -17,7 +17,19 @@ TESTS = ROOT / "tests"
 
 # Lowest first; a folder (or a module of the top level) imports from itself and from what stands before it.
 FOLDERS = [
-    *("__init__", "errors", "text", "machine", "maths", "actions", "observations", "protocols", "config", "processes"),
+    *(
+        "__init__",
+        "errors",
+        "imports",
+        "text",
+        "machine",
+        "maths",
+        "actions",
+        "observations",
+        "protocols",
+        "config",
+        "processes",
+    ),
     *("envs", "policies", "distributed", "tasks", "sampling", "runs", "learners"),
     *("export", "report", "training", "trainer", "evaluation", "check", "api", "cli", "__main__"),
 ]

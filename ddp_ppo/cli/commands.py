@@ -213,23 +213,27 @@ def run_training(options: argparse.Namespace) -> int:
     from ddp_ppo.training.trainer import train
 
     with _pointing_to_step(options):
-        result = train(config, environ=dict(os.environ))
-    if result.folder is None:
+        result = train(config, environ=dict(os.environ), may_exit=True)
+    if result.home is None:
         return 128 + result.stop_signal if result.stop_signal else 0
     Console().say(_closing_words(result, config))
-    figures = {name: value for name, value in vars(result).items() if name != "metrics"}
+    figures = {name: value for name, value in vars(result).items() if name not in ("metrics", "home")}
     _write_json(options, {**figures, "folder": str(result.folder)})
     return 128 + result.stop_signal if result.stop_signal else 0
 
 
 def _closing_words(result: Any, config: Any) -> str:
-    output = result.folder.parent
+    from ddp_ppo.config.packaged import name_of_run
+
+    folder = _near(result.folder)
+    output = folder.parent
     ending = "stopped by a signal" if result.stop_signal else "done"
     lines = [f"{ending}: {result.rounds} rounds, {result.env_steps:,} environment steps"]
     lines += [
         f"  incomplete   {path}: the last rounds are missing, as it could not be written" for path in result.unwritten
     ]
-    models = [output / f"model_{config.name}{which}.pt" for which in ("", "_best")]
+    name = name_of_run(result.folder) or config.name
+    models = [output / f"model_{name}{which}.pt" for which in ("", "_best")]
     if result.eval_return == result.eval_return:
         best = f"{result.best_return:.1f}" if result.best_return == result.best_return else "not written"
         lines[0] += f", evaluation return {result.eval_return:.1f} (best {best})"
@@ -237,16 +241,21 @@ def _closing_words(result: Any, config: Any) -> str:
         if config.solved_return is not None:
             verdict = "reached" if result.best_return >= config.solved_return else "not reached"
             lines.append(f"  standard     solved_return {config.solved_return:g}: {verdict}")
-    lines.append(f"  run folder   {result.folder}")
-    if (report := result.folder / "report.html").exists():
+    lines.append(f"  run folder   {folder}")
+    if (report := folder / "report.html").exists():
         lines.append(f"  report       {report}")
     if result.stop_signal:
-        lines.append(f"go on with     {shlex.quote(f'resume={result.folder}')}")
+        lines.append(f"go on with     {shlex.quote(f'resume={folder}')}")
     else:
         lines.append(
             f"look at it     tensorboard --logdir {shlex.quote(str(output))}  # start with its tab Custom Scalars"
         )
     return "\n".join(lines)
+
+
+def _near(path: Path) -> Path:
+    """A path as a person at this folder writes it."""
+    return path.relative_to(Path.cwd()) if path.is_relative_to(Path.cwd()) else path
 
 
 def _torchrun(options: argparse.Namespace) -> NoReturn:

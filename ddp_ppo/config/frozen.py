@@ -1,6 +1,6 @@
 """A dict and a list that cannot be changed: what a Config holds, so that nothing is steered behind its checks.
 
-Both equal, print and pickle as the dict and the list with the same items.
+Both equal, print and pickle as the dict and the list with the same items, and have a hash.
 """
 
 from __future__ import annotations
@@ -19,6 +19,9 @@ class FrozenDict(dict[str, Any]):
     __setitem__ = __delitem__ = __ior__ = _refuse
     clear = pop = popitem = setdefault = update = _refuse
 
+    def __hash__(self) -> int:  # type: ignore[override]  # a dict has none, as it can be changed
+        return hash(frozenset(self.items()))
+
     def __reduce__(self) -> tuple[type, tuple[dict[str, Any]]]:
         return FrozenDict, (dict(self),)
 
@@ -28,6 +31,9 @@ class FrozenList(list[Any]):
 
     __setitem__ = __delitem__ = __iadd__ = __imul__ = _refuse
     append = clear = extend = insert = pop = remove = reverse = sort = _refuse
+
+    def __hash__(self) -> int:  # type: ignore[override]
+        return hash(tuple(self))
 
     def __reduce__(self) -> tuple[type, tuple[list[Any]]]:
         return FrozenList, (list(self),)

@@ -8,7 +8,7 @@ there are, then checked in the same order.
 from __future__ import annotations
 
 import os
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import NamedTuple
 
@@ -18,8 +18,8 @@ from ddp_ppo.config.packaged import find_source
 from ddp_ppo.config.paths import expand_path
 from ddp_ppo.config.reading import Reading
 from ddp_ppo.config.sections import canonical, sections_of
-from ddp_ppo.config.setting import Setting
-from ddp_ppo.config.settings import GENERAL, Config
+from ddp_ppo.config.setting import ConfigError, Setting
+from ddp_ppo.config.settings import GENERAL, TAKEN, Config
 from ddp_ppo.config.settle import settled
 from ddp_ppo.config.yaml_text import STR_TAG, RefusedError, compose, entries_of, resolve, shown
 
@@ -59,11 +59,15 @@ def load_config(path: str | Path, overrides: Sequence[str] = ()) -> Config:
     Raises:
         ConfigError: with one line for every mistake found.
     """
+    if not isinstance(path, str | os.PathLike):
+        raise ConfigError(f"a configuration is named by a text or a path, not by {path!r}")
+    if isinstance(overrides, str | Mapping):
+        raise ConfigError(f'overrides are a list such as ["seed=3"], not {overrides!r}')
     source = find_source(os.fspath(path))
     gathered = _file_items(source.path, (), is_inherited=source.is_packaged)
     gathered += map(_word_item, (*source.words, *overrides))
     learners = [one.node.value for one in gathered if isinstance(one, _Item) and one.key == "learner"]
-    reader = _Reader(Reading(GENERAL, *sections_of(learners)))
+    reader = _Reader(Reading(GENERAL, *sections_of(learners, TAKEN)))
     for one in gathered:
         reader.take(one)
     return settled(reader.reading, Config, source.name, (os.fspath(path), *overrides))

@@ -16,6 +16,7 @@ from ddp_ppo.config.yaml_text import RefusedError, values_of
 
 FOLDER = (Path(__file__).resolve().parents[1] / "configs").resolve()
 _FOR_ANY_TASK = "base"
+LOCK_FILE = "lock"  # of a run folder; its second line is the name of the run's configuration
 
 
 class Source(NamedTuple):
@@ -50,7 +51,7 @@ def find_source(word: str) -> Source:
         raise ConfigError(f"{word}: {error}") from error
     folder = os.path.dirname(path)
     if os.path.exists(path) or path.endswith((".yaml", ".yml")) or (folder and os.path.isdir(folder)):
-        return Source(path, Path(path).stem)
+        return Source(path, name_of_run(Path(path).parent) or Path(path).stem)
     if "=" in word or not word.strip():
         allowed = "a YAML file, the name of a configuration such as half_cheetah, or an environment's id"
         raise ConfigError(f"command line: {word}: the first word is the configuration: {allowed}")
@@ -58,6 +59,13 @@ def find_source(word: str) -> Source:
     if found := _of_task(word, name):
         return Source(str(FOLDER / f"{found}.yaml"), found, is_packaged=True)
     return Source(str(FOLDER / f"{_FOR_ANY_TASK}.yaml"), name, (f"env_id={word}",), is_packaged=True)
+
+
+def name_of_run(folder: Path) -> str | None:
+    """What the configuration of a run is called, by the folder of the run; None if it is not such a folder."""
+    lock = folder / LOCK_FILE
+    lines = lock.read_bytes().split(b"\n") if lock.is_file() else []
+    return lines[1].decode("utf-8", "replace") or None if len(lines) > 1 else None
 
 
 def _names() -> list[str]:

@@ -8,10 +8,8 @@ settings that do nothing with this learner).
 from __future__ import annotations
 
 import dataclasses
-import importlib
-import os
-import sys
-from collections.abc import Iterable, Mapping
+import keyword
+from collections.abc import Collection, Iterable, Mapping
 from typing import Any, NamedTuple
 
 from ddp_ppo.config.disco import DiscoSettings
@@ -19,8 +17,7 @@ from ddp_ppo.config.ppo import PPOSettings
 from ddp_ppo.config.rules import NoEffect, Rule
 from ddp_ppo.config.setting import Setting, settings_of
 from ddp_ppo.config.yaml_text import RefusedError
-
-PATTERN = r"ppo|disco|[A-Za-z_][\w.]*:[A-Za-z_]\w*"  # of the setting `learner`
+from ddp_ppo.imports import import_here
 
 
 class Section(NamedTuple):
@@ -56,7 +53,10 @@ class Section(NamedTuple):
         return tuple(getattr(self.settings, "unread", ()))
 
 
-OWN = {"ppo": Section("ppo", PPOSettings), "disco": Section("disco", DiscoSettings)}  # of the package
+# Of the package, by the learner's name. Each has a field of its name in `Config` too, which type checkers read.
+OWN = {"ppo": Section("ppo", PPOSettings), "disco": Section("disco", DiscoSettings)}
+PATTERN = rf"{'|'.join(OWN)}|[A-Za-z_][\w.]*:[A-Za-z_]\w*"  # of the setting `learner`
+EXPECTED = f"{', '.join(OWN)} or module:attribute"
 # Names from before there were sections, which are read in their place.
 FLAT_NAMES = {name.removeprefix("ppo."): name for name in OWN["ppo"].declared}
 FLAT_NAMES |= {name.replace(".", "_"): name for name in OWN["disco"].declared}
@@ -67,39 +67,41 @@ def canonical(name: str) -> str:
     return FLAT_NAMES.get(name, name)
 
 
-def sections_of(learners: Iterable[Any]) -> tuple[dict[str, Section], dict[str, str]]:
+def sections_of(learners: Iterable[Any], taken: Collection[str] = ()) -> tuple[dict[str, Section], dict[str, str]]:
     """Learner -> section of the package's learners and of these, and learner -> what is wrong with it.
 
     Args:
-        learners: values of the setting `learner`; what is no module:attribute is passed over.
+        learners: values of the setting `learner`; what is not a module:attribute is passed over.
+        taken: names that a section must not have.
     """
     found, wrong = dict(OWN), dict[str, str]()
     for learner in (one for one in learners if isinstance(one, str) and ":" in one):
         try:
-            found[learner] = _imported(learner)
+            found[learner] = _imported(learner, taken)
         except RefusedError as error:
             wrong[learner] = str(error)
     return found, wrong
 
 
-def _imported(learner: str) -> Section:
-    """The section of a learner's kind in a module; the current folder counts as a place for modules."""
+def _imported(learner: str, taken: Collection[str]) -> Section:
+    """The section of a learner's kind in a module."""
     module, _, attribute = learner.rpartition(":")
-    if os.getcwd() not in sys.path:
-        sys.path.append(os.getcwd())
     try:
-        kind = getattr(importlib.import_module(module), attribute)
+        kind = getattr(import_here(module), attribute)
         section = Section(kind.name, kind.settings)
     except (Exception, SystemExit) as error:
         text = " ".join(f"{type(error).__name__}: {error}".split())
         raise RefusedError(f"it cannot be imported, or has no name and settings: {text}") from error
-    _require_section(section)
+    _require_section(section, taken)
     return section
 
 
-def _require_section(section: Section) -> None:
-    if not (isinstance(section.name, str) and section.name.isidentifier()) or section.name in OWN:
-        raise RefusedError(f"its name {section.name!r} must be an identifier other than {' and '.join(OWN)}")
+def _require_section(section: Section, taken: Collection[str]) -> None:
+    name = section.name
+    if not (isinstance(name, str) and name.isidentifier()) or keyword.iskeyword(name) or name in OWN:
+        raise RefusedError(f"its name {name!r} must be an identifier other than {' and '.join(OWN)}")
+    if name in taken or name in FLAT_NAMES:
+        raise RefusedError(f"its name {name!r} means something else in a configuration; choose another")
     settings = section.settings
     if not (isinstance(settings, type) and dataclasses.is_dataclass(settings)):
         raise RefusedError(f"its settings {settings!r} must be a frozen data class")

@@ -10,10 +10,12 @@ from __future__ import annotations
 import dataclasses
 import difflib
 import math
+import os
 import re
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from functools import cache, partial
+from numbers import Real
 from types import UnionType
 from typing import Any, ClassVar, Literal, Protocol, Union, get_args, get_origin, get_type_hints
 
@@ -60,7 +62,7 @@ class Number:
         return self.words + " and".join(f" {sign} {bound}" for sign, bound in bounds if abs(bound) < LARGEST)
 
     def check(self, value: Any) -> float:
-        _require(isinstance(value, int | float) and not isinstance(value, bool))
+        _require(isinstance(value, Real) and not isinstance(value, bool))
         _require(self.above < value and self.low <= value <= self.high)
         return float(value)
 
@@ -102,6 +104,7 @@ class Text:
         return self.expected
 
     def check(self, value: Any) -> str:
+        value = os.fspath(value) if self.is_path and isinstance(value, os.PathLike) else value
         _require(isinstance(value, str) and value.isprintable() and re.fullmatch(self.pattern, value) is not None)
         return expand_path(value) if self.is_path else str(value)
 

@@ -8,18 +8,19 @@ Symbols: T rollout_length, B environments of one learner, N = T*B samples of one
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Container, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Literal
 
 from ddp_ppo.config.disco import DiscoSettings
 from ddp_ppo.config.frozen import FrozenDict
+from ddp_ppo.config.given import read_given, signature_of
 from ddp_ppo.config.ppo import PPOSettings
 from ddp_ppo.config.reading import Reading
 from ddp_ppo.config.rules import envs_of_actors
-from ddp_ppo.config.sections import OWN, PATTERN, Section, canonical, sections_of
+from ddp_ppo.config.sections import EXPECTED, OWN, PATTERN, canonical
 from ddp_ppo.config.setting import ConfigError, Setting, setting, settings_of
-from ddp_ppo.config.settle import Origin, settled
+from ddp_ppo.config.settle import settled
 from ddp_ppo.config.yaml_text import plain_data
 
 __all__ = ["GENERAL", "Config", "ConfigError", "describe_settings"]
@@ -61,7 +62,7 @@ class Config:
     total_env_steps: int = setting(1_000_000, low=1, doc=
         "Environment steps of the whole run, all learners together; rounded up to whole rounds, at least one. A "
         "resumed run counts those that it has made, whatever the size of its rounds was.")
-    learner: str = setting("ppo", pattern=PATTERN, expected="ppo, disco or module:attribute", doc=
+    learner: str = setting("ppo", pattern=PATTERN, expected=EXPECTED, doc=
         "Learning algorithm: proximal policy optimisation, the discovered rule Disco103 for discrete actions, or the "
         "LearnerKind that a module of yours holds.")
     num_gpus: int = setting(1, low=1, doc=
@@ -161,23 +162,8 @@ class Config:
             origins: Mapping[str, str] = FrozenDict(),
             **given: Any,
         ) -> None:
-            """Takes fields, sections as objects or as mappings, and flat names, which win over sections."""
-            sections, wrong = sections_of([given.get("learner")])
-            known = {section.name for section in sections.values()}
-            for key, one in given.get("external", {}).items():  # `replace` may have chosen another learner than theirs
-                if key not in known and dataclasses.is_dataclass(one):
-                    sections[f":{key}"] = Section(key, type(one))
-            reading = Reading(GENERAL, sections, wrong)
-            for key, value in _flattened(given, reading.section_names).items():
-                origin = origins.get(canonical(key))
-                place = origin if isinstance(origin, Origin) and origin.value == value else Origin("code")
-                reading.take(
-                    key,
-                    lambda _, value=value: value,
-                    given=repr(value),
-                    place=place,
-                    is_inherited=place.is_inherited,
-                )
+            """Takes fields, sections as objects or as mappings, and names without their section."""
+            reading = read_given(GENERAL, given, origins, taken=TAKEN)
             vars(self).update(vars(settled(reading, type(self), name, words)))
 
         def __getattr__(self, name: str) -> Any:
@@ -191,7 +177,7 @@ class Config:
     @property
     def sections(self) -> dict[str, Any]:
         """The settings of every learner by the names of their sections."""
-        return {"ppo": self.ppo, "disco": self.disco, **self.external}
+        return {**{name: getattr(self, name) for name in OWN}, **self.external}
 
     @property
     def section(self) -> Any:
@@ -205,7 +191,9 @@ class Config:
 
     def values(self) -> dict[str, Any]:
         """The value of every setting by its name, such as gamma or ppo.clip_range."""
-        return {name: getattr(self, name) for name in GENERAL} | _flattened(self.sections, self.sections)
+        return {name: getattr(self, name) for name in GENERAL} | {
+            f"{section}.{name}": value for section, one in self.sections.items() for name, value in vars(one).items()
+        }
 
     @property
     def tasks(self) -> tuple[str, ...]:
@@ -250,22 +238,15 @@ class Config:
 
 
 GENERAL = settings_of(Config)
+_FIELDS = {item.name: item for item in dataclasses.fields(Config)}
+TAKEN = frozenset({*_FIELDS, *dir(Config), "inherits"})  # names that no section of a learner from outside may have
+
+if not TYPE_CHECKING:
+    Config.__signature__ = signature_of(  # for help(): the settings, as __init__ itself takes any name
+        (one for name, one in _FIELDS.items() if name != "origins"), returns=Config
+    )
 
 
 def describe_settings() -> tuple[Setting, ...]:
     """All settings of the package in their declared order: the general ones, then each learner's."""
     return tuple(Reading(GENERAL, OWN, {}).settings.values())
-
-
-def _flattened(given: Mapping[str, Any], sections: Container[str]) -> dict[str, Any]:
-    """Sections taken apart, `section.field` for each field; what stands outside of them comes later."""
-    inside, outside = dict[str, Any](), dict[str, Any]()
-    for key, value in given.items():
-        if key == "external":
-            inside |= _flattened(value, value)
-        elif key in sections and (isinstance(value, Mapping) or dataclasses.is_dataclass(value)):
-            values = value if isinstance(value, Mapping) else vars(value)
-            inside |= {f"{key}.{name}": one for name, one in values.items()}
-        else:
-            outside[key] = value
-    return inside | outside

@@ -55,7 +55,7 @@ def settings_reference() -> str:
     return "\n".join(lines) + "\n"
 
 
-_FLAT = {
+_FLAT = {  # of the sections whose settings had names before there were sections
     "ppo": "Without the section its names are read too.",
     "disco": "`disco_NAME`, without the section, is read too.",
 }
@@ -64,7 +64,7 @@ _FLAT = {
 def _introduction(section: Section) -> list[str]:
     lines = [
         f"Read by `learner: {section.name}` alone: `{section.name}: {{NAME: VALUE}}` in a file,",
-        f"`{section.name}.NAME=VALUE` on the command line. {_FLAT[section.name]}",
+        f"`{section.name}.NAME=VALUE` on the command line. {_FLAT.get(section.name, '')}".rstrip(),
     ]
     unread = ", ".join(f"`{name}`" for name in section.unread)
     return [*lines, *([f"{section.title} does not read {unread}."] if unread else [])]

@@ -22,6 +22,7 @@ from ddp_ppo.envs.gymnasium_env import GymnasiumEnv, find_registered, import_mod
 from ddp_ppo.envs.instance import ALONE, Instances
 from ddp_ppo.envs.mujoco.batch import missing_batch
 from ddp_ppo.envs.multi_task import MixedEnv, Part, mixed_spec, task_ids
+from ddp_ppo.envs.own_class import require_spec
 from ddp_ppo.envs.untouched import untouched
 from ddp_ppo.errors import FAULTS, EnvError, blamed, describe_cause
 from ddp_ppo.processes.lifetime import time_limit
@@ -272,6 +273,7 @@ def _build_own(class_path: str, num_envs: int, env_kwargs: dict[str, Any]) -> Ba
         raise EnvError(f"{class_path}: missing methods {', '.join(missing)} of BatchEnv (ddp_ppo/protocols.py)")
     if not isinstance(getattr(env, "spec", None), EnvSpec):
         raise EnvError(f"{class_path}: attribute spec must be a ddp_ppo.protocols.EnvSpec")
+    require_spec(env.spec, class_path)
     if getattr(env, "num_envs", None) != num_envs:
         raise EnvError(f"{class_path}: attribute num_envs must be {num_envs}, not {getattr(env, 'num_envs', None)}")
     batch_env: BatchEnv = env

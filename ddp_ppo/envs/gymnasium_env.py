@@ -35,6 +35,7 @@ from ddp_ppo.envs.spaces import (
     as_reward,
     image_fields,
     observation_writer,
+    shape_fields,
 )
 from ddp_ppo.envs.state import restore_env, save_env, state_access
 from ddp_ppo.envs.untouched import untouched
@@ -95,6 +96,7 @@ class GymnasiumEnv:
             try:
                 obs_size, self._write_obs = observation_writer(env.observation_space)
                 fields = action_fields(env.action_space) | image_fields(env.observation_space)
+                fields |= shape_fields(env.observation_space)
             except EnvError as error:
                 raise EnvError(f"{env_id}: {error}") from error
         except EnvError:

@@ -62,6 +62,11 @@ def observation_writer(space: Space[Any]) -> tuple[int, WriteObs]:
     )
 
 
+def shape_fields(space: Space[Any]) -> dict[str, Any]:
+    """The fields of `EnvSpec` from which a raw observation is told from a batch of them."""
+    return {"obs_start": int(space.start)} if isinstance(space, Discrete) else {"obs_shape": space.shape}
+
+
 def image_fields(space: Space[Any]) -> dict[str, Any]:
     """The fields `image` and `obs_scale` of `EnvSpec`."""
     if not isinstance(space, Box) or len(space.shape) != 3:

@@ -35,11 +35,21 @@ Actions = Literal["deterministic", "stochastic"]
 
 @dataclass(frozen=True)
 class Evaluation:
-    """One model's episodes, in the order of their seeds."""
+    """One model's episodes, in the order of their seeds.
+
+    Attributes:
+        model: what acted.
+        actions: "deterministic", or "stochastic" for samples.
+        episodes: seed, return, length and end of each; `end` is "terminated", "truncated" or "cut" (neither came).
+    """
 
     model: Model
     actions: Actions
     episodes: tuple[Episode, ...]
+
+    def __repr__(self) -> str:
+        figures = f"{len(self.episodes)} episodes, return {self.return_mean:.6g} +- {self.return_std:.3g}"
+        return f"Evaluation({self.model.path}, {self.actions}, {figures})"
 
     @property
     def returns(self) -> NDArray[np.float64]:

@@ -13,7 +13,7 @@ from typing import Any, NamedTuple, Protocol
 
 from torch import Tensor
 
-from ddp_ppo.config.settings import Config
+from ddp_ppo.config.settings import Config, ConfigError
 from ddp_ppo.distributed.group import LearnerGroup
 from ddp_ppo.distributed.topology import TrainingTopology
 from ddp_ppo.learners import starting_point
@@ -48,7 +48,7 @@ class Common(NamedTuple):
 class Learner(Protocol):
     """What trains in a learner's process. What it averages inside a step goes through functions that it was given.
 
-    Its state is its own business but for what is said here: a checkpoint keeps it, nobody else reads it.
+    Nothing else reads its state, which a checkpoint keeps, except for what is said here.
     """
 
     @property
@@ -140,6 +140,15 @@ class Workplace:
     group: LearnerGroup
     arrays: Arrays
     pool: ActorPool
+
+
+REQUIRED_METRICS = ("buffer_size", "train/learning_rate", "train/gradient_steps")
+
+
+def require_metrics(learner: str, metrics: Mapping[str, float]) -> None:
+    """Raises ConfigError if the `train_step` of this learner lacks one of the metrics that every run records."""
+    if missing := [name for name in REQUIRED_METRICS if name not in metrics]:
+        raise ConfigError(f"learner: {learner}: the metrics of train_step lack {', '.join(missing)}")
 
 
 class Requirement(Protocol):

@@ -5,10 +5,11 @@ What a row holds is said in `interface.LearnerKind`.
 
 from __future__ import annotations
 
-import importlib
-
 from ddp_ppo.config.settings import ConfigError
+from ddp_ppo.errors import FAULTS, describe_cause
+from ddp_ppo.imports import import_here
 from ddp_ppo.learners.disco import kind as disco
+from ddp_ppo.learners.guarded import guarded
 from ddp_ppo.learners.interface import LearnerKind
 from ddp_ppo.learners.ppo import kind as ppo
 
@@ -28,9 +29,9 @@ def learner_kind(name: str) -> LearnerKind:
             return LEARNERS[name]
         raise ConfigError(f"learner: {name} is not one of {', '.join(LEARNERS)}, nor module:attribute")
     try:
-        kind = getattr(importlib.import_module(module), attribute)
-    except (ImportError, AttributeError) as error:
-        raise ConfigError(f"learner: {name} cannot be imported: {error}") from error
+        kind = getattr(import_here(module), attribute)
+    except FAULTS as error:
+        raise ConfigError(f"learner: {name} cannot be imported: {describe_cause(error)}") from error
     if not isinstance(kind, LearnerKind):
         raise ConfigError(f"learner: {name} is a {type(kind).__name__}, not a ddp_ppo.learners.interface.LearnerKind")
-    return kind
+    return guarded(kind, name)

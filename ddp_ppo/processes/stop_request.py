@@ -15,7 +15,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 
 CUT_SECONDS = 3.0  # after the request: the round is cut short
-END_SECONDS = 6.0  # after the request: the process ends, whatever it does
+END_SECONDS = 6.0  # after the request: the process ends, or an exception ends the work, whatever it does
 _SAME_SECONDS = 0.4  # Ctrl-C reaches a learner twice, from the terminal and from torchrun
 _ASKING = (signal.SIGTERM, signal.SIGINT, signal.SIGHUP)  # the last one: the terminal has gone
 
@@ -25,7 +25,10 @@ class CutShort(BaseException):
 
 
 class StopRequest:
-    """Listens for TERM, INT and HUP while it is entered as a context; a second signal ends the process at once.
+    """Listens for TERM, INT and HUP while it is entered as a context; a second signal ends the work at once.
+
+    That ends the process where it may, which also ends what waits outside of Python. Else the main thread raises
+    `interruption`, wherever it is: a program or a notebook that has called goes on.
 
     HUP that is ignored, as nohup has it, stays ignored. Python handles signals in its main thread alone: in another one
     nothing is listened for, and nothing ever asks the run to stop.
@@ -33,9 +36,13 @@ class StopRequest:
     Attributes:
         signal: what the run was asked to stop with; None as long as it was not.
         is_overdue: the round has to be cut short.
+        is_given_up: the work did not end in time, or there was a second signal: nothing more is to be saved.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, *, may_exit: bool = False) -> None:
+        """Listens later, as a context; `may_exit` says whether the process does nothing but the work."""
+        self._may_exit = may_exit
+        self.is_given_up = False
         self.signal: int | None = None
         self.is_overdue = False
         self._is_cuttable = False
@@ -86,14 +93,16 @@ class StopRequest:
             self._is_cuttable = False
 
     def _cut(self, number: int, frame: object) -> None:
+        if self.is_given_up:
+            raise interruption(self.signal or signal.SIGINT)
         if self._is_cuttable and self.is_overdue:
             raise CutShort("asked to stop")
 
     def _listen(self) -> None:
-        """Files only ever get their final names whole, and actors die with their learner: the process may just end."""
         asked = 0.0
         while True:
-            limit = None if self.signal is None else asked + (END_SECONDS if self.is_overdue else CUT_SECONDS)
+            is_waiting = self.signal is None or self.is_given_up
+            limit = None if is_waiting else asked + (END_SECONDS if self.is_overdue else CUT_SECONDS)
             wait = None if limit is None else max(0.0, limit - time.monotonic())
             if select.select([self._reader], [], [], wait)[0]:
                 heard = os.read(self._reader, 64)
@@ -105,12 +114,24 @@ class StopRequest:
                 if self.signal is None:
                     self.signal, asked = number, time.monotonic()
                 elif time.monotonic() > asked + _SAME_SECONDS:
-                    os._exit(128 + number)
+                    self._end(number)
             elif self.is_overdue:
-                os._exit(128 + (self.signal or 0))
+                self._end(self.signal or 0)
             else:
                 self.is_overdue = True
                 signal.pthread_kill(self._main, signal.SIGALRM)
+
+    def _end(self, number: int) -> None:
+        """Files get their final names complete, and actors die with their learner: the process may just end."""
+        if self._may_exit:
+            os._exit(128 + number)
+        self.is_given_up = True
+        signal.pthread_kill(self._main, signal.SIGALRM)
+
+
+def interruption(number: int, words: str = "") -> BaseException:
+    """What a signal does to a program: Ctrl-C's exception, or the exit with the status of any other signal."""
+    return KeyboardInterrupt(words) if number == signal.SIGINT else SystemExit(128 + number)
 
 
 def _ignore(number: int, frame: object) -> None:

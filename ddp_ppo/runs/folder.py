@@ -16,9 +16,8 @@ from contextlib import ExitStack, suppress
 from itertools import count
 from pathlib import Path
 
+from ddp_ppo.config.packaged import LOCK_FILE, name_of_run
 from ddp_ppo.config.settings import Config, ConfigError
-
-_LOCK_FILE = "lock"  # holds the configuration's name in its second line
 
 
 class RunFolder:
@@ -30,28 +29,29 @@ class RunFolder:
         Raises:
             ConfigError: another run is alive in it or writes that file, or they cannot be written.
         """
-        self.path = path
+        path = self.path = path.absolute()
         self.checkpoints = path / "checkpoints"
         self.tensorboard = path / "tensorboard"
-        self.metrics = Path(config.metrics_path) if config.metrics_path else path / "metrics.csv"
+        self.metrics = Path(config.metrics_path or path / "metrics.csv").absolute()
         self.model, self.best_model = path / "model.pt", path / "model_best.pt"
-        self.latest_model = path.parent / f"model_{config.name}.pt"
-        self.latest_best_model = path.parent / f"model_{config.name}_best.pt"
         with ExitStack() as stack:
             if config.metrics_path:
                 stack.callback(os.close, _lock_metrics(self.metrics))
             try:
-                lock = os.open(path / _LOCK_FILE, os.O_RDWR | os.O_CREAT, 0o644)
+                lock = os.open(path / LOCK_FILE, os.O_RDWR | os.O_CREAT, 0o644)
                 stack.callback(os.close, lock)
                 take_lock(lock, f"{path}: another run is alive in this folder; stop it or choose another run_name")
                 for left in path.rglob(".*.tmp"):  # of a run that was killed while it wrote; it is gone, says the lock
                     left.unlink()
-                mark = f"\n{config.name}\n".encode()
+                name = name_of_run(path) or config.name  # a folder keeps its name, whoever resumes its run
+                mark = f"\n{name}\n".encode()
                 os.pwrite(lock, mark, 0)
                 os.ftruncate(lock, len(mark))
             except OSError as error:
                 raise ConfigError(f"{path}: this run folder cannot be written: {error.strerror}") from None
             self._locks = stack.pop_all()
+        self.latest_model = path.parent / f"model_{name}.pt"
+        self.latest_best_model = path.parent / f"model_{name}_best.pt"
 
     @classmethod
     def create(cls, config: Config) -> RunFolder:
@@ -161,7 +161,7 @@ def _lock_metrics(path: Path) -> int:
 def home_of(checkpoint: Path) -> Path | None:
     """The run folder that a checkpoint lies in; None for a file that was copied elsewhere."""
     folder = checkpoint.parent.parent
-    return folder if checkpoint.parent.name == "checkpoints" and (folder / _LOCK_FILE).exists() else None
+    return folder if checkpoint.parent.name == "checkpoints" and (folder / LOCK_FILE).exists() else None
 
 
 def latest_runs(config: Config) -> list[Path]:
@@ -182,9 +182,7 @@ def _newest_checkpoint(folder: Path) -> int:
 
 def _belongs(path: Path, config: Config) -> bool:
     """Whether <config>-<time or name>[-<number>] is a folder of this configuration, not of one whose name is longer."""
-    mark = path / _LOCK_FILE
-    lines = mark.read_bytes().split(b"\n") if mark.is_file() else []
-    if len(lines) > 1 and lines[1] != config.name.encode():
+    if name_of_run(path) not in (None, config.name):
         return False
     folder = path.name
     rest = folder.removeprefix(f"{config.name}-")

@@ -26,6 +26,7 @@ from ddp_ppo.envs.build import make_batch_env, make_up_to
 from ddp_ppo.envs.inspection import first_overlap, names_of
 from ddp_ppo.envs.instance import Instances
 from ddp_ppo.envs.multi_task import task_ids
+from ddp_ppo.envs.own_class import watch_first_calls
 from ddp_ppo.envs.same import require_same
 from ddp_ppo.envs.state import require_plain
 from ddp_ppo.envs.step_loop import step_loop
@@ -137,6 +138,7 @@ class Actor:
         require_same(self._env.spec, job.env, f"environment {job.first_env} of rank {job.rank}", "the first one built")
         # Now: the environment may have been the first to load torch.
         seed_global_generators(integer_seed(job.seed, Purpose.GLOBAL, job.rank, job.actor_id))
+        watch_first_calls(self._env)
         own = slice(job.first_env, job.first_env + job.num_envs)
         self._parts = parts_of(own, job.num_envs_of_learner)
         self._policies = [self._build_policy(part.size, job.rollout_length) for part in self._parts]

@@ -21,6 +21,7 @@ from ddp_ppo.sampling.actor import ActorJob
 from ddp_ppo.sampling.actor_process import ActorProcess
 from ddp_ppo.sampling.episodes import Episode, blocks_of
 
+_ADVICE = '; a program that trains is a file, as actors import it again, and trains below `if __name__ == "__main__":`'
 _POLL_SECONDS = 1.0
 _CLOSE_SECONDS = 5.0
 _HURRIED_CLOSE_SECONDS = 1.0  # after an error, when actors may be busy for long
@@ -264,7 +265,7 @@ class ActorPool:
         member.process.join(_CLOSE_SECONDS)
         code = member.process.exitcode
         how = f"was killed by {signal.Signals(-code).name}" if code is not None and code < 0 else f"exited with {code}"
-        return f"{self._place(member)} {how} while {self._doing}"
+        return f"{self._place(member)} {how} while {self._doing}{_ADVICE if self._doing == 'starting' else ''}"
 
     def _place(self, member: ActorProcess) -> str:
         job = member.job

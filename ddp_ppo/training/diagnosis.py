@@ -47,7 +47,7 @@ class Diagnosis:
         self._plan, self._learner = plan, learner
         self._sampler, self._recorder = sampler, recorder
 
-    def note(self, error: Exception, done: RunState) -> str:
+    def note(self, error: BaseException, done: RunState) -> str:
         """Notes a failure that ends the run as an event; the first line of it."""
         kind = _EVENTS.get(type(error), "error")
         headline = str(error).partition("\n")[0] if kind != "error" else repr(error)

@@ -11,7 +11,7 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
-OnRound = Callable[[Mapping[str, float]], bool | None]  # is given a round's row; False ends the run
+OnRound = Callable[[dict[str, float]], object]  # is given a copy of a round's row; False ends the run
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -19,15 +19,15 @@ class TrainingResult:
     """How a run ended.
 
     Attributes:
-        folder: the run's folder; None for a surplus process.
-        rounds, env_steps: done in all, earlier sessions of a resumed run included.
+        home: the run's folder, an absolute path; None for a process that has not trained.
+        rounds, env_steps: done in total, earlier sessions of a resumed run included.
         eval_return, best_return: last and best mean evaluation return; NaN without one.
-        stop_signal: the signal that ended the run early, None if it ran to its end.
+        stop_signal: the signal that ended the run early; None if it ran to its end, or on_round ended it.
         unwritten: files and folders that lack what was to be written last, as where a disk is full.
         metrics: name -> one value for each round that this call has trained; NaN where a round had none.
     """
 
-    folder: Path | None
+    home: Path | None
     rounds: int = 0
     env_steps: int = 0
     eval_return: float = math.nan
@@ -35,6 +35,17 @@ class TrainingResult:
     stop_signal: int | None = None
     unwritten: tuple[Path, ...] = ()
     metrics: Mapping[str, NDArray[np.float64]] = field(default_factory=dict, repr=False)
+
+    @property
+    def folder(self) -> Path:
+        """The run's folder, an absolute path.
+
+        Raises:
+            RuntimeError: this process has not trained.
+        """
+        if self.home is None:
+            raise RuntimeError("this process has no run: there are more processes than learners, or it was stopped")
+        return self.home
 
 
 class History:

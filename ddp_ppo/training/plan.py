@@ -17,7 +17,7 @@ from ddp_ppo.learners.registry import learner_kind
 from ddp_ppo.learners.starting_point import StartingPoint
 from ddp_ppo.machine import has_mps, num_cuda_devices, this_machine
 from ddp_ppo.policies.network import NetworkSpec
-from ddp_ppo.policies.registry import chosen_backend
+from ddp_ppo.policies.registry import build_policy, chosen_backend
 from ddp_ppo.protocols import EnvSpec
 from ddp_ppo.runs.checkpoint import with_tuples
 from ddp_ppo.runs.folder import require_writable
@@ -144,6 +144,8 @@ def prepare(config: Config, *, environ: Mapping[str, str]) -> Plan:
     kind.require(env, config, device=topology.device)
     network = kind.network(config, env)
     _require_effect(config, env, network)
+    if ":" in config.policy_backend:  # its mistakes are found here and not in every actor
+        build_policy(config.policy_backend, network, env, num_envs=1)
     pretrained = kind.pretrained(config, environ)
     if resumed is not None:
         require_fit(resumed, config, network)

@@ -8,6 +8,7 @@ Shapes: T rollout_length, B environments of this learner, D observation size, P 
 from __future__ import annotations
 
 import gc
+import multiprocessing
 import os
 import signal
 from collections.abc import Mapping
@@ -15,10 +16,12 @@ from contextlib import ExitStack
 from dataclasses import replace
 from typing import Any
 
+import numpy as np
 import torch
 
-from ddp_ppo.config.settings import Config
+from ddp_ppo.config.settings import Config, ConfigError
 from ddp_ppo.distributed.group import CollectiveError
+from ddp_ppo.learners.interface import require_metrics
 from ddp_ppo.processes.stop_request import CutShort, StopRequest
 from ddp_ppo.runs.anomalies import overlap_at_reset
 from ddp_ppo.runs.console import Console
@@ -41,35 +44,55 @@ def train(
     environ: Mapping[str, str] | None = None,
     console: Console | None = None,
     on_round: OnRound | None = None,
+    may_exit: bool = False,
 ) -> TrainingResult:
     """Trains one configuration, to the end or until the process gets INT, TERM or HUP.
 
     Call it below `if __name__ == "__main__":`, as the actors that it starts import the program again; from any thread,
-    though only the main one hears signals. Set OPENBLAS_NUM_THREADS=1 before NumPy is imported, as commands do.
+    though signals stop it in the main thread only. Set OPENBLAS_NUM_THREADS=1 before NumPy is imported, as commands do.
 
     Args:
         config: of `load_config("task.yaml", ["seed=3"])`, or `Config(env_id="CartPole-v1", seed=3)`.
         environ: torchrun's variables, which say which of the learners this process is; None for those of the process.
         console: where to print; `Console.silent()` says nothing.
-        on_round: is called after each round with its row of metrics. If it returns False, the run ends after this
-            round with a checkpoint and a model. With several learners each process calls its own, and any may end it.
+        on_round: is called with a copy of its row of metrics after each round, which is recorded by then. If it
+            returns False, the run ends with a checkpoint and a model; any other answer lets it go on. With several
+            learners each process calls its own, and any may end it. What it raises ends the run, which is saved.
+        may_exit: whether the process does nothing else, so that a second signal, or a run that cannot stop within 6 s,
+            ends it; else KeyboardInterrupt (INT) or SystemExit is raised.
 
     Raises:
         ConfigError, EnvError, CheckpointError: the user's mistakes, before anything was started or written.
         ActorError, CollectiveError: a process of the run failed.
     """
     console = console or Console()
+    _require_possible(on_round)
     plan = prepare(config, environ=os.environ if environ is None else environ)
     if plan.topology.is_surplus:
         for note in plan.topology.notes:
             console.say(note)
-        return TrainingResult(folder=None)
-    return _train(plan, console, on_round)
+        return TrainingResult(home=None)
+    return _train(plan, console, on_round, may_exit=may_exit)
 
 
-def _train(plan: Plan, console: Console, on_round: OnRound | None) -> TrainingResult:
+def _require_possible(on_round: OnRound | None) -> None:
+    """Raises ConfigError where the caller cannot train, or not like this."""
+    if on_round is not None and not callable(on_round):
+        raise ConfigError(f"on_round: {on_round!r} is not a function of a round's row")
+    if multiprocessing.current_process().daemon:
+        raise ConfigError(
+            "a worker of multiprocessing.Pool cannot start actors, as it is a daemon; use "
+            "concurrent.futures.ProcessPoolExecutor"
+        )
+    try:
+        os.getcwd()
+    except FileNotFoundError as error:
+        raise ConfigError("the current folder does not exist any more; change to another one") from error
+
+
+def _train(plan: Plan, console: Console, on_round: OnRound | None, *, may_exit: bool) -> TrainingResult:
     """Trains, and leaves the caller's process as it was."""
-    with StopRequest() as stop, ExitStack() as after:
+    with StopRequest(may_exit=may_exit) as stop, ExitStack() as after:
         after.callback(gc.collect)  # parts refer to each other: else the rollouts' memory would stay for a while
         after.callback(torch.set_num_threads, torch.get_num_threads())
         torch.set_num_threads(plan.kind.torch_threads(plan))
@@ -77,7 +100,7 @@ def _train(plan: Plan, console: Console, on_round: OnRound | None) -> TrainingRe
             with ExitStack() as stack:
                 return _Run(plan, console, stop=stop, stack=stack, on_round=on_round).loop()
         except CutShort:  # while the actors were starting
-            return TrainingResult(folder=None, stop_signal=stop.signal)
+            return TrainingResult(home=None, stop_signal=stop.signal)
 
 
 class _Run:
@@ -121,10 +144,11 @@ class _Run:
             return self._rounds()
         except CutShort:
             return self._cut_short()
-        except Exception as error:  # whatever it is, foreseen or not
+        except BaseException as error:  # whatever it is, foreseen or not
             if self.stop.is_overdue and isinstance(error, CollectiveError):  # those that left were asked to stop too
                 return self._cut_short()
-            self._fail(error)
+            if not self.stop.is_given_up:
+                self._fail(error)
             raise
 
     def _rounds(self) -> TrainingResult:
@@ -140,7 +164,9 @@ class _Run:
             with self.clock("record"):
                 moment = Moment(self.done.round + 1, self.done.env_steps + self.plan.transitions_per_round)
                 evaluation = self.evaluator.after_round(moment, outcome.statistics)
-                self._record(moment, data, outcome, evaluation)
+                row = self._record(moment, data, outcome, evaluation)
+                if self.has_listener and self._is_ended(row):
+                    self.is_over = True
                 # After the row: a run that is killed in between goes on from the checkpoint before, and drops the row.
                 if self.is_over or self.done.round % self.plan.config.checkpoint_interval == 0:
                     self._checkpoint()
@@ -162,9 +188,11 @@ class _Run:
         """The metrics of the learner's step."""
         part = self.done.env_steps / self.plan.num_env_steps
         try:
-            return self.learner.train_step(data.rollout, round_index=self.done.round, done=part)[1]
+            metrics = self.learner.train_step(data.rollout, round_index=self.done.round, done=part)[1]
         except NonFiniteError as error:
             raise self.diagnosis.of_update(error, data.rollout, self.done) from None
+        require_metrics(self.plan.config.learner, metrics)
+        return metrics
 
     def _sync(self, data: Sampled, metrics: dict[str, float]) -> Outcome:
         """What all learners know of the round."""
@@ -176,8 +204,10 @@ class _Run:
             stop_signal=self.stop.signal,
         )
 
-    def _record(self, moment: Moment, data: Sampled, outcome: Outcome, evaluation: Mapping[str, float]) -> None:
-        """Completes the round: writes its row and decides whether it is the last one."""
+    def _record(
+        self, moment: Moment, data: Sampled, outcome: Outcome, evaluation: Mapping[str, float]
+    ) -> dict[str, float]:
+        """Completes the round: writes its row, and notes where the run stands and whether this was the last one."""
         seconds = {**self.clock.lap(), "annotate": data.annotate_seconds}
         elapsed, steps = self.done.elapsed_seconds + seconds["round"], self.plan.transitions_per_round
         row = {
@@ -188,7 +218,7 @@ class _Run:
         }
         row = with_time_split(row, seconds, num_steps=steps, elapsed_seconds=elapsed)
         self.stop_signal = outcome.stop_signal
-        self.is_over = self._is_last(row)
+        self.is_over = self.stop_signal is not None or moment.round >= self.plan.num_rounds
         per_round = (elapsed - self.start.elapsed_seconds) / (moment.round - self.start.round)
         self.recorder.row(row, seconds_left=per_round * (self.plan.num_rounds - moment.round), is_last=self.is_over)
         if data.overlap:
@@ -203,14 +233,16 @@ class _Run:
             sync=self.sync.state_dict(),
             own=self._own(),
         )
+        return row
 
-    def _is_last(self, row: Mapping[str, float]) -> bool:
-        """Whether the run ends with this round, because it is the last one or somebody on some rank asks for it."""
-        answer = None if self.on_round is None else self.on_round(row)
-        has_ended = answer is not None and not answer
-        if self.has_listener:
-            has_ended = self.group.is_any(has_ended)
-        return has_ended or self.stop_signal is not None or row["round"] >= self.plan.num_rounds
+    def _is_ended(self, row: Mapping[str, float]) -> bool:
+        """Whether a program, on some rank, ends the run after this round; it may change its copy of the row."""
+        answer: object = None
+        if self.on_round is not None:
+            with self.stop.cuttable():
+                answer = self.on_round(dict(row))
+        is_ended = isinstance(answer, bool | np.bool_) and not answer  # None, 0 and an empty array are not False
+        return self.group.is_any(is_ended)
 
     def _checkpoint(self) -> None:
         """Saves every rank's state; no rank's with a parameter that is not finite."""
@@ -227,7 +259,7 @@ class _Run:
         self.recorder.event("cut_short", self.done.round, words)
         return self._result()
 
-    def _fail(self, error: Exception) -> None:
+    def _fail(self, error: BaseException) -> None:
         """Notes a failure, tells the other learners, and saves what complete rounds have learnt."""
         self.group.leave(self.diagnosis.note(error, self.done))
         if not isinstance(error, ConsistencyError):  # then nobody knows which rank's state is right
@@ -235,7 +267,7 @@ class _Run:
 
     def _result(self) -> TrainingResult:
         return TrainingResult(
-            folder=self.recorder.path,
+            home=self.recorder.path,
             rounds=self.done.round,
             env_steps=self.done.env_steps,
             eval_return=self.evaluator.eval_return,

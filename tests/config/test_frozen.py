@@ -24,6 +24,10 @@ class FrozenTest(unittest.TestCase):
         for found in (pickle.loads(pickle.dumps(frozen(VALUE))), copy.deepcopy(frozen(VALUE))):
             self.assertEqual((found, type(found), type(found["a"])), (VALUE, FrozenDict, FrozenList))
 
+    def test_equal_ones_have_the_same_hash(self):
+        self.assertEqual(hash(frozen(VALUE)), hash(frozen({"c": {}, "a": [1, {"b": 2}]})))
+        self.assertEqual(len({frozen(VALUE), frozen(VALUE), frozen({"a": []})}), 2)
+
     def test_every_way_to_change_it_is_refused(self):
         found, before = frozen(VALUE), copy.deepcopy(VALUE)
 

@@ -287,6 +287,22 @@ class SectionTest(ConfigCase):
         self.assertIs(config.section, config.ppo)
 
 
+class ArgumentsTest(ConfigCase):
+    def test_words_that_are_not_a_list_or_no_path_are_refused_in_one_line(self):
+        words = r'\A(overrides are a list such as \["seed=3"\]|a configuration is named by a text or a path), not .*\Z'
+        for arguments in (("ant", "seed=3"), ("ant", {"seed": 3}), (None,), (3,), (b"ant",)):
+            with self.subTest(arguments), self.assertRaisesRegex(ConfigError, words):
+                load_config(*arguments)
+
+    def test_the_kept_origin_of_a_mapping_is_where_it_stands(self):
+        config = dataclasses.replace(self.load("env_kwargs: {a: [1]}\n"), seed=2)
+        self.assertEqual(config.origins["env_kwargs"], f"{self.folder}/task.yaml:1")
+
+    def test_a_config_is_a_key_of_a_dictionary(self):
+        one, same, other = self.load("env_kwargs: {a: [1]}\n"), Config(env_kwargs={"a": [1]}), Config(seed=2)
+        self.assertEqual({one: 1, other: 2}[same], 1)
+
+
 class PathTest(ConfigCase):
     def test_home_and_variables_stand_for_what_they_do_in_a_shell(self):
         os.environ["DDP_PPO_TEST_FOLDER"] = str(self.folder)

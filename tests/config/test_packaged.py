@@ -44,6 +44,12 @@ class SourceTest(ConfigCase):
     def test_the_name_of_a_configuration_is_enough(self):
         self.assertEqual(load_config("half_cheetah"), load_config(ROOT / "configs/half_cheetah.yaml"))
 
+    def test_a_run_s_own_file_has_the_name_of_the_run_s_configuration(self):
+        path = self.write("seed: 9\n", "config.yaml")
+        self.assertEqual(load_config(path).name, "config")
+        self.write("\ncartpole\n", "lock")
+        self.assertEqual(load_config(path).name, "cartpole")
+
     def test_settings_that_nobody_chose_give_way(self):
         config = load_config("CartPole-v1", ["learner=disco"])
         self.assertEqual((config.ppo.num_epochs, config.gamma), (10, 0.98))

@@ -6,7 +6,7 @@ import pickle
 import unittest
 
 from ddp_ppo.config.load import load_config
-from ddp_ppo.config.sections import FLAT_NAMES, canonical
+from ddp_ppo.config.sections import EXPECTED, FLAT_NAMES, OWN, PATTERN, canonical
 from ddp_ppo.config.settings import GENERAL, Config, ConfigError
 from ddp_ppo.config.writing import read_effective, save_effective
 from tests.support.config_case import ConfigCase
@@ -79,6 +79,11 @@ class OutsideTest(ConfigCase):
             (f"{MODULE}:NO_SETTINGS", "has no attribute 'settings'"),
             ("no_such_module:TOY", "ModuleNotFoundError: No module named 'no_such_module'"),
             (f"{MODULE}:TAKEN", "its name 'ppo' must be an identifier other than ppo and disco"),
+            (f"{MODULE}:GENERAL", "its name 'seed' means something else in a configuration; choose another"),
+            (f"{MODULE}:FLAT", "its name 'clip_range' means something else"),
+            (f"{MODULE}:MEMBER", "its name 'origins' means something else"),
+            (f"{MODULE}:KEY", "its name 'inherits' means something else"),
+            (f"{MODULE}:KEYWORD", "its name 'class' must be an identifier"),
             (f"{MODULE}:SPACED", "its name 'a toy' must be an identifier"),
             (f"{MODULE}:BARE", "its settings, BareSettings: step is not declared with setting(...)"),
             (f"{MODULE}:LOOSE", "its settings, LooseSettings, must be a frozen data class"),
@@ -96,6 +101,14 @@ class OutsideTest(ConfigCase):
 
 
 class NamesTest(unittest.TestCase):
+    def test_every_learner_of_the_package_has_a_field_and_is_an_allowed_word(self):
+        sections = {item.name: item.default_factory for item in dataclasses.fields(Config) if item.name in OWN}
+        self.assertEqual(sections, {name: section.settings for name, section in OWN.items()})
+        self.assertEqual(Config().sections, {name: section.settings() for name, section in OWN.items()})
+        for name in OWN:
+            self.assertRegex(name, PATTERN)
+            self.assertIn(name, EXPECTED)
+
     def test_no_flat_name_is_that_of_a_general_setting(self):
         self.assertFalse({*FLAT_NAMES} & {*GENERAL})
         self.assertEqual((canonical("clip_range"), canonical("gamma")), ("ppo.clip_range", "gamma"))

@@ -73,7 +73,7 @@ class Toy:
         hold_log_std(self.network, self._policy.flat.data)
         self._num_steps += 1
         updates.clear()
-        return self.state_dict(), {**metrics, "train/gradient_steps": 1.0, "train/toy_loss": float(loss)}
+        return self.state_dict(), {**metrics, "train/gradient_steps": 1.0, "train/toy_loss": float(loss.detach())}
 
     def acting_parameters(self):
         """See `Learner`."""

@@ -1,8 +1,11 @@
 """The setting policy_backend and the network decide which class acts."""
 
+import contextlib
 import subprocess
 import sys
+import tempfile
 import unittest
+from pathlib import Path
 
 from ddp_ppo.errors import EnvError
 from ddp_ppo.policies.network import NetworkSpec
@@ -33,6 +36,27 @@ class BuildPolicyTest(unittest.TestCase):
         for backend in ("tests.nowhere:A", "tests.support.counting_policy:Missing"):
             with self.assertRaisesRegex(EnvError, f"policy_backend: {backend} cannot be imported"):
                 build_policy(backend, MLP, ENV, num_envs=2)
+
+    def test_a_custom_class_that_cannot_be_built_is_one_line(self):
+        for name, words in (
+            ("Keywords", r"\(network, env, 2, 1\) failed: TypeError: .*takes 1 positional argument but 5 were given"),
+            ("Broken", r"\(network, env, 2, 1\) failed: AttributeError: .* has no attribute 'nope'"),
+            ("Empty", " lacks state_size, head, load, begin, act, mode, logp, rollout_values of Policy"),
+            ("NUMBER", " is not a class but 3"),
+        ):
+            backend = f"tests.support.broken_policies:{name}"
+            with self.subTest(name), self.assertRaisesRegex(EnvError, rf"\Apolicy_backend: {backend}{words}"):
+                build_policy(backend, MLP, ENV, num_envs=2)
+
+    def test_a_class_in_the_current_folder_is_found(self):
+        path = sys.path.copy()
+        with tempfile.TemporaryDirectory() as folder, contextlib.chdir(folder):
+            source = "from tests.support.counting_policy import CountingPolicy as Near\n"
+            Path("near_policy_module.py").write_text(source)
+            try:
+                self.assertIs(type(build_policy("near_policy_module:Near", MLP, ENV, num_envs=2)), CountingPolicy)
+            finally:
+                sys.path[:] = path
 
     def test_torch_is_not_loaded_for_an_mlp(self):
         code = (

@@ -48,6 +48,16 @@ class StopRequestTest(unittest.TestCase):
                 self.assertGreaterEqual(seconds, END_SECONDS)
                 self.assertLess(seconds, END_SECONDS + 3.0)
 
+    def test_a_program_that_goes_on_gets_an_exception_in_place_of_its_end(self):
+        for number, expected in ((signal.SIGINT, "KeyboardInterrupt('')"), (signal.SIGTERM, "SystemExit(143)")):
+            with self.subTest(number):
+                ended, seconds = self.end(self.program("stubborn", "caller"), number)
+                self.assertEqual((ended.code, ended.out), (0, f"ready\nraised {expected} True 1\n"), ended.err)
+                self.assertGreaterEqual(seconds, END_SECONDS)
+        ended, seconds = self.end(self.program("stubborn", "caller"), signal.SIGINT, 0, 0, 0, 0, signal.SIGINT)
+        self.assertEqual((ended.code, ended.out), (0, "ready\nraised KeyboardInterrupt('') True 1\n"), ended.err)
+        self.assertLess(seconds, CUT_SECONDS)
+
     def test_a_terminal_that_is_closed_asks_to_stop_unless_that_is_ignored(self):
         ended, _ = self.end(self.program("quick"), signal.SIGHUP)
         self.assertEqual(ended.out.splitlines()[-1], "asked 1 False", ended.err)

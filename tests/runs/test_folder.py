@@ -1,5 +1,6 @@
 """Where a run keeps its files."""
 
+import contextlib
 import os
 import subprocess
 import sys
@@ -70,6 +71,18 @@ class CreateTest(RunFolderTestCase):
                 self.assertEqual(found, expected | {"model.pt", "metrics.csv"})
                 self.assertEqual([*run.checkpoints.iterdir()], [])
                 self.assertEqual(run.model.read_text(), "model.pt")
+
+    def test_a_folder_keeps_its_name_when_another_configuration_goes_on_in_it(self):
+        with RunFolder.create(self.config(run_name="a")) as run:
+            pass
+        with RunFolder(run.path, self.config("config")) as again:
+            self.assertEqual(again.latest_model, self.output / "model_ant.pt")
+        self.assertEqual((run.path / "lock").read_bytes().split(b"\n")[1], b"ant")
+
+    def test_its_paths_are_absolute_and_stay_where_they_are_when_the_current_folder_changes(self):
+        config = self.config(run_name="a", output_dir="out", metrics_path="m.csv")
+        with contextlib.chdir(self.folder), RunFolder.create(config) as run:
+            self.assertEqual((run.path, run.metrics), (Path.cwd() / "out" / "ant-a", Path.cwd() / "m.csv"))
 
     def test_the_metrics_lie_where_the_setting_says(self):
         with RunFolder.create(self.config(run_name="a")) as run:

@@ -1,4 +1,7 @@
-"""Waits in the way that the first word names and says what becomes of it; with the word "nohup" it ignores SIGHUP."""
+"""Waits in the way that the first word names and says what becomes of it; with the word "nohup" it ignores SIGHUP.
+
+With the word "caller" it is a program that goes on: it says what is raised in it.
+"""
 
 import ctypes
 import select
@@ -53,8 +56,14 @@ def quick(stop):
 how, *more = sys.argv[1:]
 if "nohup" in more:
     signal.signal(signal.SIGHUP, signal.SIG_IGN)
-request = StopRequest().__enter__()
+request = StopRequest(may_exit="caller" not in more).__enter__()
 if how == "deaf":
     signal.pthread_sigmask(signal.SIG_BLOCK, [signal.SIGALRM])
 print("ready", flush=True)
-{"cuttable": cuttable, "stubborn": stubborn, "deaf": deaf, "quick": quick}[how](request)
+try:
+    {"cuttable": cuttable, "stubborn": stubborn, "deaf": deaf, "quick": quick}[how](request)
+except BaseException as error:
+    if "caller" not in more:
+        raise
+    request.__exit__()
+    print("raised", repr(error), request.is_given_up, threading.active_count(), flush=True)
