@@ -19,7 +19,7 @@ def save_global_generators() -> PlainState:
     """Where the generators stand, as arrays and plain values."""
     version, words, gauss = random.getstate()
     state: PlainState = {
-        "random": {"version": version, "words": np.array(words), "gauss": gauss},
+        "random": {"version": version, "words": words, "gauss": gauss},
         "numpy": np.random.get_state(legacy=False),
     }
     if torch := sys.modules.get("torch"):
@@ -30,7 +30,7 @@ def save_global_generators() -> PlainState:
 def restore_global_generators(state: PlainState) -> None:
     """Continues from what `save_global_generators` returned, as far as this process has the same generators."""
     own = state["random"]
-    random.setstate((own["version"], tuple(own["words"].tolist()), own["gauss"]))
+    random.setstate((own["version"], tuple(own["words"]), own["gauss"]))
     np.random.set_state(state["numpy"])
     if (torch := sys.modules.get("torch")) and "torch" in state:
         torch.set_rng_state(torch.from_numpy(state["torch"]))
