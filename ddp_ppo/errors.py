@@ -20,6 +20,13 @@ def describe_cause(error: BaseException) -> str:
     return text if isinstance(error, EnvError) else f"{type(error).__name__}: {text}".removesuffix(": ")
 
 
+def first_cause(error: BaseException) -> BaseException:
+    """What an error goes back to: of an EnvError what the environment itself has raised, if it has."""
+    while error.__cause__ is not None:
+        error = error.__cause__
+    return error
+
+
 def is_left_debugger(error: BaseException) -> bool:
     """Whether it is what Python's debugger raises when it is left, or finds no terminal."""
     return type(error).__name__ == "BdbQuit"

@@ -19,7 +19,7 @@ from numpy.typing import NDArray
 from ddp_ppo.envs.build import make_batch_env, own_class_path
 from ddp_ppo.envs.columns import Interface, describe_interface
 from ddp_ppo.envs.gymnasium_env import build_env
-from ddp_ppo.errors import FAULTS, EnvError, describe_cause
+from ddp_ppo.errors import FAULTS, EnvError, describe_cause, first_cause
 from ddp_ppo.protocols import BatchEnv, BoolArray, EnvSpec, FloatArray
 from ddp_ppo.sampling.drive import Chooser, Transition, drive
 
@@ -160,9 +160,7 @@ def call(where: str, function: Callable[..., Any], *args: Any, **kwargs: Any) ->
 
 def _origin(error: BaseException) -> str:
     """The line of code that raised."""
-    while error.__cause__ is not None:
-        error = error.__cause__
-    frames = traceback.extract_tb(error.__traceback__)
+    frames = traceback.extract_tb(first_cause(error).__traceback__)
     return f" ({frames[-1].filename}:{frames[-1].lineno})" if frames else ""
 
 
