@@ -92,7 +92,9 @@ def _guarded(run: Callable[[], int], *, may_restart: bool = False) -> int:
             raise
         if status == EXIT_FAILURE or not _is_another_rank():  # every rank of a machine reports the same mistake
             with contextlib.suppress(OSError):  # the terminal is closed
-                print("\n".join([f"ddp-ppo: {error}", *getattr(error, "__notes__", [])]), file=sys.stderr, flush=True)
+                separator = "\n" if "\n" in str(error) else "; "  # what is one line stays one
+                text = separator.join([f"ddp-ppo: {error}", *getattr(error, "__notes__", [])])
+                print(text, file=sys.stderr, flush=True)
         return status
 
 

@@ -38,6 +38,13 @@ def _own_place(error: BaseException) -> traceback.FrameSummary | None:
     return next((frame for frame in reversed(frames) if not frame.filename.startswith(_OTHERS)), None)
 
 
+def first_cause(error: BaseException) -> BaseException:
+    """What an error goes back to: of an EnvError what the environment itself has raised, if it has."""
+    while error.__cause__ is not None:
+        error = error.__cause__
+    return error
+
+
 def is_left_debugger(error: BaseException) -> bool:
     """Whether it is what Python's debugger raises when it is left, or finds no terminal."""
     return type(error).__name__ == "BdbQuit"

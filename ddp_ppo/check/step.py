@@ -19,7 +19,7 @@ from numpy.typing import NDArray
 from ddp_ppo.config.settings import Config
 from ddp_ppo.envs.build import closed_in_the_end, make_batch_env
 from ddp_ppo.envs.columns import describe_interface
-from ddp_ppo.errors import EnvError, is_left_debugger
+from ddp_ppo.errors import EnvError, first_cause, is_left_debugger
 from ddp_ppo.evaluation.trajectory import read_actions
 from ddp_ppo.maths.seeding import seed_global_generators
 from ddp_ppo.protocols import BoolArray, Column, EnvSpec, FloatArray, Step
@@ -56,9 +56,7 @@ def step_through(config: Config, steps: Steps, say: Callable[[str], None]) -> No
     try:
         _step_through(config.env_arguments | {"env_id": config.tasks[0]}, steps, say)
     except EnvError as error:
-        cause: BaseException = error
-        while cause.__cause__ is not None:
-            cause = cause.__cause__
+        cause = first_cause(error)
         if not is_left_debugger(cause):
             traceback.print_exception(cause)
             raise

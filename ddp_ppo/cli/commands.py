@@ -332,15 +332,14 @@ def step_environment(options: argparse.Namespace) -> int:
 @contextlib.contextmanager
 def _pointing_to_step(options: argparse.Namespace) -> Iterator[None]:
     """Has an error of an environment end with the command that steps through it in the foreground."""
-    from ddp_ppo.errors import EnvError
+    from ddp_ppo.errors import EnvError, first_cause
     from ddp_ppo.sampling.actor_pool import ActorError
 
     try:
         yield
     except (ActorError, EnvError) as error:
-        if isinstance(error, EnvError) and (error.__cause__ is None or isinstance(error.__cause__, ImportError)):
-            raise  # not the environment's own
-        error.add_note(f"step through it: ddp-ppo step {shlex.join([options.config, *options.overrides])}")
+        if isinstance(error, ActorError) or not isinstance(first_cause(error), EnvError | ImportError):
+            error.add_note(f"step through it: ddp-ppo step {shlex.join([options.config, *options.overrides])}")
         raise
 
 
