@@ -9,7 +9,7 @@ D observation size, A action size (dimensions of a Box, number of choices of a D
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, NamedTuple, Protocol
 
 import numpy as np
@@ -40,11 +40,14 @@ class EnvSpec:
         action_start: what a Discrete space adds to 0 .. A-1; the environment adds it, nobody else does.
         max_episode_steps: time limit in steps, None without one.
         backend: name of the backend that runs it.
-        image: height, width and channels, or channels, height and width, where an observation is a Box of three
-            dimensions, flattened in this order; empty elsewhere.
-        obs_scale: what brings raw observations to at most 1: 1/255 for images of bytes; 1 where nobody knows.
+        image: the shape of an observation that is a Box of three dimensions, flattened in this order; empty elsewhere.
+            Which of them is which is for the network to know.
+        obs_scale: what brings raw images to at most 1, by the limits of their space; 1 where nobody knows.
         obs_parts: name, kind, shape and scale of each part of the row, as for `ObsLayout.of`; empty where the
             observation is one array.
+        unsaved: why its state cannot be saved although there are methods for it, found by trying; empty if it can be,
+            or if there are none.
+        notes: what a person should know of it.
     """
 
     env_id: str
@@ -59,6 +62,8 @@ class EnvSpec:
     image: tuple[int, ...] = ()
     obs_scale: float = 1.0
     obs_parts: tuple[tuple[str, str, tuple[int, ...], float], ...] = ()
+    unsaved: str = field(default="", compare=False)
+    notes: tuple[str, ...] = field(default=(), compare=False)
 
     @property
     def layout(self) -> ObsLayout:

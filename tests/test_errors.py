@@ -43,9 +43,9 @@ class BlameTest(unittest.TestCase):
         )
 
     def test_an_assertion_without_a_text_shows_its_line(self):  # S-2
-        with self.assertRaisesRegex(EnvError, r"AssertionError: assert not self \(in test_an_.*test_errors.py:\d+\)$"):
-            with blamed("no. 3"):
-                assert not self
+        pattern = r"AssertionError: assert not self \(in test_an_.*test_errors.py:\d+\)$"
+        with self.assertRaisesRegex(EnvError, pattern), blamed("no. 3"):
+            assert not self
 
     def test_an_exit_is_the_environment_s_error_and_an_interrupt_is_not(self):
         with self.assertRaisesRegex(EnvError, r"^no. 3: SystemExit: 7 \(in .*\)$"), blamed("no. 3"):

@@ -20,6 +20,7 @@ import gymnasium
 from ddp_ppo.envs.discrete_actions import DiscreteActions
 from ddp_ppo.envs.gymnasium_env import GymnasiumEnv, find_registered, import_module
 from ddp_ppo.envs.multi_task import MixedEnv, Part, mixed_spec, task_ids
+from ddp_ppo.envs.probe import probed_spec
 from ddp_ppo.errors import EnvError, blamed
 from ddp_ppo.processes.lifetime import time_limit
 from ddp_ppo.protocols import BatchEnv, EnvSpec
@@ -75,9 +76,9 @@ def describe_env(
     discretize_actions: int | None = None,
     actor_timeout_seconds: float = 0.0,
 ) -> EnvSpec:
-    """Builds one environment, closes it and returns its description; arguments and errors as `make_batch_env`.
+    """Builds one environment, tries it, closes it and returns its description; arguments and errors: `make_batch_env`.
 
-    The current folder stays what it is, wherever the environment goes.
+    Of several tasks the first is tried. The current folder stays what it is, wherever the environment goes.
 
     Args:
         actor_timeout_seconds: longest that all this may take, in the main thread; 0 is no limit.
@@ -87,6 +88,7 @@ def describe_env(
     try:
         with chdir("."), time_limit(actor_timeout_seconds, _Overdue()):
             env = _build_all(task_ids(env_id), range(1), build, discretize_actions)
+            spec = probed_spec(env)
             with blamed(f"{env.spec.env_id}: cannot close the environment"):
                 env.close()
     except _Overdue as overdue:
@@ -94,7 +96,7 @@ def describe_env(
         limit = f"actor_timeout_seconds={actor_timeout_seconds:g}"
         words = f"not built and closed again within {limit}; it was in {place.name} ({place.filename}:{place.lineno})"
         raise EnvError(f"{', '.join(task_ids(env_id))}: {words}") from overdue
-    return env.spec
+    return spec
 
 
 class _Overdue(BaseException):
@@ -143,7 +145,7 @@ def _build(
         if limit is not None:
             raise EnvError(
                 f"{class_path}: max_episode_steps has no effect on a vectorised class, which keeps the time: give the "
-                f"limit to its constructor, as in env_kwargs={{max_episode_steps: {limit}}} for an argument of this name"
+                f"limit to its constructor, as in env_kwargs={{max_episode_steps: {limit}}} for an argument of it"
             )
         own = _build_own(class_path, num_envs, env_kwargs)
         if own.spec.env_id != env_id:  # a subclass keeps its parent's, a checkpoint must find its own again

@@ -260,8 +260,8 @@ def _require_wrapper_specs(registered: RegisteredEnv) -> None:
             name = getattr(wrapper, "name", getattr(wrapper, "__name__", repr(wrapper)))
             place = getattr(wrapper, "entry_point", f"{getattr(wrapper, '__module__', 'module')}:{name}")
             raise EnvError(
-                f"{registered.id}: additional_wrappers cannot build {name}: register a function that returns the wrapped "
-                f"environment, or give WrapperSpec({name!r}, {place!r}, kwargs={{}}); see docs/environments.md"
+                f"{registered.id}: additional_wrappers cannot build {name}: register a function that returns the "
+                f"wrapped environment, or give WrapperSpec({name!r}, {place!r}, kwargs={{}}); see docs/environments.md"
             )
 
 

@@ -24,6 +24,7 @@ WriteObs = Callable[[Any, FloatArray], None]
 DecodeActions = Callable[[NDArray[Any]], NDArray[Any]]
 
 MAX_CHOICES = 64  # of a grid
+_UNBOUNDED = 1e6  # a limit of a picture's values from here on says nothing
 NUMBERS = (float, int, np.floating, np.integer, np.bool_)
 
 
@@ -57,8 +58,8 @@ def observation_writer(space: Space[Any]) -> tuple[int, WriteObs]:
 
         return size, write_one_hot
     raise EnvError(
-        f"observation space {one_line(space)} is not supported: use a Box or a Discrete space; register the environment "
-        "with additional_wrappers=(gymnasium.wrappers.FlattenObservation.wrapper_spec(),) to flatten it"
+        f"observation space {one_line(space)} is not supported: use a Box or a Discrete space; register the "
+        "environment with additional_wrappers=(gymnasium.wrappers.FlattenObservation.wrapper_spec(),) to flatten it"
     )
 
 
@@ -66,7 +67,8 @@ def image_fields(space: Space[Any]) -> dict[str, Any]:
     """The fields `image` and `obs_scale` of `EnvSpec`."""
     if not isinstance(space, Box) or len(space.shape) != 3:
         return {}
-    return {"image": space.shape, "obs_scale": 1.0 / 255.0 if space.dtype == np.uint8 else 1.0}
+    largest = max(float(np.abs(bound.astype(np.float64)).max()) for bound in (space.low, space.high))
+    return {"image": space.shape, "obs_scale": 1.0 / largest if 0.0 < largest < _UNBOUNDED else 1.0}
 
 
 class _Kind(NamedTuple):

@@ -142,7 +142,7 @@ class Actor:
 
     def save(self) -> PlainState:
         """Where the environments and their episodes stand between two rollouts; "env" is None if it cannot be saved."""
-        env = self._env.save()
+        env = None if self._job.env.unsaved else self._env.save()
         require_plain(env, f"{self._job.env.env_id}: save()")
         return {
             "env": env,
@@ -154,7 +154,7 @@ class Actor:
 
     def restore(self, state: PlainState) -> None:
         """Goes on where `save` was called; where the environments could not be saved they start new episodes."""
-        if state["env"] is None:
+        if state["env"] is None or self._job.env.unsaved:
             return
         self._obs = self._env.restore(state["env"]).copy()
         self._player.state[:] = state.get("policy_state", 0.0)  # missing in checkpoints of a policy without a state

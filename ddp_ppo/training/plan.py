@@ -104,6 +104,7 @@ def prepare(config: Config, *, environ: Mapping[str, str]) -> Plan:
     pretrained = kind.pretrained(config, environ)
     resumed, notes = find_resumed(config, network, environ)
     advice = [*kind.notes(config, topology.device), *machine_advice(topology), *image_advice(config, env)]
+    advice += [*env.notes, *filter(None, [env.unsaved])]
     if config.init_from is None and resumed is None:
         advice += action_advice(config, env)
     plan = Plan(
@@ -161,6 +162,17 @@ def _widths(config: Config) -> str:
     return f"convolutions {'x'.join(map(str, config.conv_channels))}, {dense}" if config.conv_channels else dense
 
 
+def _image_line(plan: Plan) -> dict[str, str]:
+    """How the network reads an image; nothing where it reads none."""
+    network = plan.network
+    if not network.image:
+        return {}
+    channels, height, width = network.picture
+    layout = network.image_layout.replace("_", " ")
+    values = "standardised" if plan.config.normalize_obs else f"raw values times {network.obs_scale:.4g}"
+    return {"image": f"{list(network.image)}, {layout}: {height} x {width} pixels of {channels} channels, {values}"}
+
+
 def plan_lines(plan: Plan) -> dict[str, str]:
     """Ranks, devices, actors, environments and mini-batch arithmetic of a run."""
     config, topology, env = plan.config, plan.topology, plan.env
@@ -202,4 +214,5 @@ def plan_lines(plan: Plan) -> dict[str, str]:
         ),
         ("shared memory", f"{block_bytes(plan.block_shapes) / 2**20:.1f} MiB for each learner"),
     ]
-    return dict(lines)
+    environment, *rest = lines
+    return {**dict([environment]), **_image_line(plan), **dict(rest)}

@@ -215,8 +215,8 @@ def restore_actors(resumed: Resumed, job: LearnerJob, pool: ActorPool, say: Call
     pool.restore(actors[first : first + topology.num_actors])
     if actors[0]["env"] is None:
         say(
-            "note: this environment cannot be saved (no get_state and set_state): episodes start anew, and the "
-            "run will not equal an unbroken one"
+            "note: this environment cannot be saved (no get_state and set_state that bring it back): episodes start "
+            "anew, and the run will not equal an unbroken one"
         )
 
 

@@ -30,9 +30,16 @@ class SpaceTest(unittest.TestCase):
         env = script(observation_space=spaces.Box(0, 9, (2, 3)), obs=lambda env: grid)
         np.testing.assert_array_equal(env.reset([0]), [[0, 1, 2, 3, 4, 5]])
 
-    def test_images_are_described_by_their_shape_and_what_makes_bytes_small(self):
-        for dtype, scale in ((np.uint8, 1 / 255), (np.float32, 1.0)):
-            space = spaces.Box(0, 255, (4, 5, 3), dtype)
+    def test_images_are_described_by_their_shape_and_what_brings_their_limits_to_1(self):  # N-08
+        for dtype, low, high, scale in (
+            (np.uint8, 0, 255, 1 / 255),
+            (np.float32, 0, 255, 1 / 255),
+            (np.uint8, 0, 1, 1.0),
+            (np.int16, -50, 10, 1 / 50),
+            (np.float32, -np.inf, 1, 1.0),
+            (np.float32, 0, np.finfo(np.float32).max, 1.0),
+        ):
+            space = spaces.Box(low, high, (4, 5, 3), dtype)
             spec = describe_env("envs/Script-v0", env_kwargs={"observation_space": space})
             self.assertEqual((spec.image, spec.obs_scale, spec.obs_size), ((4, 5, 3), scale, 60))
         for shape in ((4,), (4, 5), (2, 2, 2, 2)):

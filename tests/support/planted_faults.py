@@ -585,7 +585,9 @@ FAULTS = {
         "small actions", r"a small action does what the largest does.*: action\[0\] 0.2, action\[1\]", True
     ),
     FarColumn: Fault("random actions", r"float32 can hardly hold .*: obs\[0\] 9999\d\d", True),
-    SavesObject: Fault("repeatability", "get_state.* is a SavesObject; only arrays and plain values can be saved"),
+    SavesObject: Fault(
+        "repeatability", "get_state.* is a SavesObject; only arrays and plain values can be saved", True
+    ),
     Choices: Fault("small actions", "the same as choice 0 from the start: choice 2", True),
     IgnoredChoices: Fault("small actions", "all choices do the same for 10 steps"),
     UnboundedAction: Fault("interface", "limits of action 0 are not finite"),

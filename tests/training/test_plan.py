@@ -245,6 +245,12 @@ class PlanTextTest(unittest.TestCase):
             self.assertIn(part, text)
         self.assertIn("limit none", self.lines()["environment"])
 
+    def test_it_says_how_images_are_read(self):  # N-08
+        task = {"env_id": "ddp_ppo.tasks.catch:Catch-v0", "env_kwargs": {"is_image": True}, "conv_channels": (4,)}
+        expected = "[8, 8, 1], channels last: 8 x 8 pixels of 1 channels, "
+        self.assertEqual(self.lines(**task)["image"], expected + "standardised")
+        self.assertEqual(self.lines(**task, normalize_obs=False)["image"], expected + "raw values times 0.003922")
+
     def test_the_shared_memory_is_that_of_the_arrays(self):
         # 600,000 samples: obs (+6), final_obs, reward, logp, value (+6), final_value, adv, ret: float32; act: int64;
         # 2 flags. The parameters and statistics of a kilobyte do not show.

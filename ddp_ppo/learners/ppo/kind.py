@@ -33,7 +33,9 @@ def _require(env: EnvSpec, config: Config, *, device: str) -> None:
 
 
 def _network(config: Config, env: EnvSpec) -> NetworkSpec:
-    return NetworkSpec.for_env(env, config.hidden_sizes, config.activation, config.conv_channels)
+    return NetworkSpec.for_env(
+        env, config.hidden_sizes, config.activation, config.conv_channels, image_layout=config.image_layout
+    )
 
 
 def _notes(config: Config, device: str) -> list[str]:
