@@ -30,7 +30,7 @@ from ddp_ppo.envs.spaces import (
     action_decoder,
     action_fields,
     as_reward,
-    image_fields,
+    observation_fields,
     observation_writer,
 )
 from ddp_ppo.envs.state import restore_env, save_env, state_access
@@ -83,7 +83,7 @@ class GymnasiumEnv:
                 self._envs.append(env)
             try:
                 obs_size, self._write_obs = observation_writer(env.observation_space)
-                fields = action_fields(env.action_space) | image_fields(env.observation_space)
+                fields = action_fields(env.action_space) | observation_fields(env.observation_space)
             except EnvError as error:
                 raise EnvError(f"{env_id}: {error}") from error
         except EnvError:

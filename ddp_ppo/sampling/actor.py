@@ -36,6 +36,7 @@ from ddp_ppo.processes.lifetime import die_with_parent, outlast_readers
 from ddp_ppo.protocols import ActorReport, Arrays, BatchEnv, EnvSpec, FloatArray, PlainState, Policy, Rows
 from ddp_ppo.sampling.drive import Player
 from ddp_ppo.sampling.episodes import EVAL_BLOCK, Episode, run_block
+from ddp_ppo.sampling.final_obs import FinalObs
 from ddp_ppo.sampling.finite import (
     SIMULATION_STATE,
     NonFiniteError,
@@ -78,6 +79,7 @@ class ActorJob:
         field_names: the arrays of the block that belong to a rollout.
         num_slots: rollouts that the block has room for.
         normalize_obs, normalize_reward: which moments to report.
+        sends_final_obs: whether the learner reads the last observations of episodes.
         assistant: makes what helps the learner while it trains; None where nothing does.
     """
 
@@ -99,6 +101,7 @@ class ActorJob:
     block: SharedBlock
     normalize_obs: bool
     normalize_reward: bool
+    sends_final_obs: bool
     assistant: AssistantFactory | None
 
 
@@ -115,8 +118,12 @@ class Actor:
         arrays = job.block.arrays
         own = slice(job.first_env, job.first_env + job.num_envs)
         self._arrays = arrays
-        self._slots = [
-            {name: arrays[slot_name(name, slot)][:, own] for name in job.field_names} for slot in range(job.num_slots)
+        self._slots: list[dict[str, Any]] = [
+            {
+                **{name: arrays[slot_name(name, slot)][:, own] for name in job.field_names},
+                "final_obs": FinalObs(job.rollout_length, job.num_envs, job.env.obs_dtype),
+            }
+            for slot in range(job.num_slots)
         ]
         self._reward = np.zeros((job.rollout_length, job.num_envs))
         progress = arrays["progress"][job.actor_id : job.actor_id + 1]
@@ -170,6 +177,7 @@ class Actor:
         policy.load(self._published("parameters", slot), self._obs_rms_state(slot))
         policy.begin(stream(job.seed, Purpose.ACTION_NOISE, job.rank, job.actor_id, round_index))
         rows = self._rows[slot]
+        rows.final_obs.clear()
         rows.obs[0][...] = self._obs
         reward_terms = self._player.rollout(self._run_steps, rows)
         self._obs = rows.obs[-1].copy()
@@ -223,6 +231,7 @@ class Actor:
             sample_seconds=sampled - start,
             annotate_seconds=time.perf_counter() - sampled,
             state=self.save(),
+            final_obs=slices["final_obs"] if job.sends_final_obs else None,
         )
 
     def _finished_episodes(self, ended: NDArray[np.bool_]) -> tuple[list[float], list[int]]:

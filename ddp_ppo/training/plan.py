@@ -56,8 +56,9 @@ class Plan(LearnerJob):
 
     @property
     def fields(self) -> tuple[Field, ...]:
-        """What a rollout holds."""
-        return self.kind.rollout_fields(self.network)
+        """What the shared memory holds of a rollout; the final observations, which are sparse, are not in it."""
+        fields = (field for field in self.kind.rollout_fields(self.network) if field.name != "final_obs")
+        return tuple(replace(one, dtype=self.env.obs_dtype) if one.name == "obs" else one for one in fields)
 
     @property
     def num_slots(self) -> int:

@@ -132,9 +132,35 @@ class Subclassed(gymnasium.wrappers.NormalizeObservation):
     """Of Gymnasium's, under another name."""
 
 
+class Camera(gymnasium.Env):
+    """Pictures of 6 x 6 pixels in one colour of five, which is to be named; episodes of 5 steps."""
+
+    action_space = Discrete(5)
+
+    def __init__(self, dtype="uint8", shape=(6, 6, 3)):
+        self.observation_space = Box(0, 255, tuple(shape), np.dtype(dtype).type)
+        self.level = self.time = 0
+
+    def reset(self, *, seed=None, options=None):
+        super().reset(seed=seed)
+        self.time = 0
+        return self._obs(), {}
+
+    def step(self, action):
+        self.time += 1
+        reward = float(action == self.level)
+        return self._obs(), reward, False, self.time == 5, {}
+
+    def _obs(self):
+        self.level = int(self.np_random.integers(5))
+        space = self.observation_space
+        return (50 * self.level + self.np_random.integers(0, 9, space.shape)).astype(space.dtype)
+
+
 _FLATTEN = f"{__name__}:OwnFlatten"
 gymnasium.register("brought/Timed-v0", Timed)
 gymnasium.register("brought/Goal-v0", Goal)
+gymnasium.register("brought/Camera-v0", Camera)
 for _class in (Line, Saved, Windless, Asked, Observing):
     gymnasium.register(f"brought/{_class.__name__}-v0", _class, max_episode_steps=50)
 for _name, _wrapper in {

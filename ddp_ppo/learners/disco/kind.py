@@ -132,6 +132,7 @@ KIND = LearnerKind(
     rollout_fields=DiscoLearner.rollout_fields,
     annotate=annotate_disco,
     make=_make,
+    reads_final_obs=lambda config: False,
     metrics=DISCO_METRICS,
     trained=_TRAINED,
     require=_require,

@@ -128,6 +128,7 @@ KIND = LearnerKind(
     rollout_fields=PPO.rollout_fields,
     annotate=annotate_ppo,
     make=_make,
+    reads_final_obs=lambda config: config.ppo.recompute_advantages,
     metrics=PPO_METRICS,
     require=_require,
     notes=_notes,
