@@ -40,13 +40,18 @@ class EnvSpec:
         action_start: what a Discrete space adds to 0 .. A-1; the environment adds it, nobody else does.
         max_episode_steps: time limit in steps, None without one.
         backend: name of the backend that runs it.
-        image: height, width and channels, or channels, height and width, where an observation is a Box of three
-            dimensions, flattened in this order; empty elsewhere.
-        obs_scale: what brings raw observations to at most 1: 1/255 for images of bytes; 1 where nobody knows.
+        image: the shape of an observation that is a Box of three dimensions, flattened in this order; empty elsewhere.
+            Which of them is which is for the network to know.
+        obs_scale: what brings raw images to at most 1, by the limits of their space; 1 where nobody knows.
         obs_parts: name, kind, shape and scale of each part of the row, as for `ObsLayout.of`; empty where the
             observation is one array.
         obs_shape: of a Box observation before it is flattened; empty where it is not known.
         obs_start: the first number of a Discrete observation space; None for any other.
+        obs_dtype: what a rollout keeps observations as: "uint8" where they hold nothing but whole numbers from 0 to
+            255, else "float32". An environment's own arrays are float32 either way.
+        unsaved: why its state cannot be saved although there are methods for it, found by trying; empty if it can be,
+            or if there are none.
+        notes: what a person should know of it.
     """
 
     env_id: str
@@ -63,6 +68,9 @@ class EnvSpec:
     obs_parts: tuple[tuple[str, str, tuple[int, ...], float], ...] = ()
     obs_shape: tuple[int, ...] = field(default=(), compare=False)  # files of earlier releases do not have these two
     obs_start: int | None = field(default=None, compare=False)
+    obs_dtype: str = field(default="float32", compare=False)
+    unsaved: str = field(default="", compare=False)
+    notes: tuple[str, ...] = field(default=(), compare=False)
 
     @property
     def layout(self) -> ObsLayout:
@@ -115,12 +123,14 @@ class Step(NamedTuple):
 class Rows(NamedTuple):
     """One actor's columns of a rollout, filled by a loop over T steps."""
 
-    obs: FloatArray  # [T + 1, K, D] the loop finds the first row filled
+    obs: NDArray[Any]  # [T + 1, K, D] of EnvSpec.obs_dtype; the loop finds the first row filled
     act: NDArray[Any]  # [T, K, A] float32 or [T, K] int64; written by the policy
     reward: NDArray[np.float64]  # [T, K] raw
     terminated: BoolArray  # [T, K]
     truncated: BoolArray  # [T, K]
-    final_obs: FloatArray  # [T, K, D] written where an episode was truncated
+    final_obs: (
+        Any  # final_obs[step][which] = obs, which [K] bool: where an episode was truncated; as `FinalObs` takes it
+    )
     progress: NDArray[np.int64]  # [1] the step that runs, for whoever watches
 
 
@@ -154,7 +164,7 @@ class Policy(Protocol):
 
         Args:
             step: 0 .. T-1.
-            obs: [K, D] raw.
+            obs: [K, D] raw, as a rollout keeps them: float32, or bytes (EnvSpec.obs_dtype).
             act: where the raw samples [K, ...] are written.
             state: [K, S].
 
@@ -200,6 +210,7 @@ class ActorReport:
         overlap: bodies that overlap at the first reset, in words; empty if none do, and in every later rollout.
         sample_seconds, annotate_seconds: what stepping the environments and what completing the rollout took.
         state: where the environments stand now.
+        final_obs: a `FinalObs` of this rollout, where its learner reads it; else None.
     """
 
     actor_id: int
@@ -217,6 +228,7 @@ class ActorReport:
     sample_seconds: float
     annotate_seconds: float
     state: PlainState
+    final_obs: Any = None
 
 
 class BatchEnv(Protocol):

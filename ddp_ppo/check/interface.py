@@ -16,6 +16,7 @@ from typing import Any
 import numpy as np
 
 from ddp_ppo.check.trial import Report, StageError, Trial, call, random_actions
+from ddp_ppo.envs.probe import normalizers_among
 from ddp_ppo.envs.spaces import NUMBERS, action_decoder, one_line
 from ddp_ppo.protocols import EnvSpec
 from ddp_ppo.text import and_more
@@ -59,6 +60,7 @@ def bounds_faults(env: EnvSpec) -> list[str]:
 
 def _check_gymnasium(env: Any, trial: Trial, report: Report) -> None:
     """The first reset or step with faults ends it; their consequences would only repeat them."""
+    report.faults += normalizers_among(env)
     report.figures["spaces"] = f"{one_line(env.observation_space)}, {one_line(env.action_space)}"
     actions = random_actions(trial.env, _STEPS, 1)
     decode = action_decoder(env.action_space, trial.plan.config.discretize_actions)

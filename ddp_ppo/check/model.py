@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 
 from ddp_ppo.check.trial import Report, Trial, call
+from ddp_ppo.envs.inspection import model_and_data
 from ddp_ppo.protocols import EnvSpec
 from ddp_ppo.runs.versions import versions
 
@@ -34,11 +35,12 @@ def check_model(trial: Trial, report: Report) -> None:
         call("reset", env.reset, seed=1)
         if interface.dt_seconds is not None:
             report.figures["control period"] = _period(trial)
-        if not hasattr(getattr(own, "model", None), "actuator_ctrlrange"):
+        found = model_and_data(own)
+        if found is None:
             report.figures["model"] = "none that can be read"
             return
-        _describe(own, report)
-        report.faults += actuator_faults(own.model, trial.env)
+        _describe(own, *found, report)
+        report.faults += actuator_faults(found[0], trial.env)
 
 
 def _period(trial: Trial) -> str:
@@ -48,10 +50,10 @@ def _period(trial: Trial) -> str:
     return f"{seconds:g} s, {1 / seconds:g} Hz{physics}"
 
 
-def _describe(own: Any, report: Report) -> None:
-    model, data = own.model, own.data
-    path = Path(getattr(own, "fullpath", ""))
-    report.figures["robot"] = f"{_model_name(model)} ({path.name}), {model.nbody - 1} bodies, {model.njnt} joints"
+def _describe(own: Any, model: Any, data: Any, report: Report) -> None:
+    path = getattr(own, "fullpath", None)  # of Gymnasium's classes
+    file = f" ({Path(path).name})" if isinstance(path, str) else ""
+    report.figures["robot"] = f"{_model_name(model)}{file}, {model.nbody - 1} bodies, {model.njnt} joints"
     report.figures["mass"] = f"{float(model.body_mass.sum()):.4g} kg"
     planes = [model.geom(index).name or f"geom{index}" for index in np.flatnonzero(model.geom_type == _PLANE)]
     report.figures["ground"] = ", ".join(planes) or "none"
@@ -59,7 +61,7 @@ def _describe(own: Any, report: Report) -> None:
     report.figures["first contacts"] = f"{data.ncon}, deepest {max(0.0, deepest):.4f} m"
     if deepest > _DEEP:
         report.notes.append(f"bodies overlap by {deepest:.3f} m after a reset: the first steps may throw them apart")
-    report.tables["joints in order"] = _joints(own)
+    report.tables["joints in order"] = _joints(model, getattr(own, "init_qpos", None))
     report.tables["actuators in order"] = _actuators(model)
 
 
@@ -67,9 +69,9 @@ def _model_name(model: Any) -> str:
     return str(model.names.split(b"\0")[0].decode() or "unnamed")
 
 
-def _joints(own: Any) -> list[dict[str, Any]]:
-    model = own.model
-    start = np.asarray(getattr(own, "init_qpos", model.qpos0))
+def _joints(model: Any, first_qpos: Any) -> list[dict[str, Any]]:
+    is_pose = isinstance(first_qpos, np.ndarray) and first_qpos.shape == model.qpos0.shape
+    start = first_qpos if is_pose else model.qpos0
     rows = []
     for index in range(model.njnt):
         joint, kind, first = model.joint(index), int(model.jnt_type[index]), int(model.jnt_qposadr[index])

@@ -15,6 +15,7 @@ from ddp_ppo.check.trial import (
     Recording,
     Report,
     SkipStage,
+    StageError,
     Trial,
     call,
     difference,
@@ -106,7 +107,13 @@ def _check_saved_state(env: BatchEnv, leading: NDArray[Any], report: Report, tri
     """
     num_envs = env.num_envs
     before = _run(env, _SEEDS[:num_envs], leading)
-    state = call("get_state", env.save)
+    try:
+        state = call("get_state", env.save)
+        if state is not None:
+            call("set_state", env.restore, state)
+    except StageError as error:  # methods of these names that are for something else
+        state = None
+        report.notes.append(str(error))
     if state is None:
         report.figures["saved state"] = "none"
         report.notes.append("its state cannot be saved (get_state, set_state): a resumed run starts new episodes")

@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 from ddp_ppo.envs.build import make_batch_env, own_class_path
 from ddp_ppo.envs.columns import Interface, describe_interface
 from ddp_ppo.envs.gymnasium_env import build_env
-from ddp_ppo.errors import FAULTS, EnvError, describe_cause, first_cause
+from ddp_ppo.errors import FAULTS, EnvError, describe_cause
 from ddp_ppo.protocols import BatchEnv, BoolArray, EnvSpec, FloatArray
 from ddp_ppo.sampling.drive import Chooser, Transition, drive
 

@@ -46,6 +46,7 @@ class NoEffect(NamedTuple):
 
 
 NO_EFFECTS = (
+    NoEffect("image_layout", "conv_channels", lambda channels: not channels, "images are flattened without it"),
     NoEffect(
         "param_sync_interval",
         "sync_mode",

@@ -104,6 +104,9 @@ class Config:
     conv_channels: tuple[int, ...] = setting((), doc=
         "Channels of convolutions (3x3, stride 2, padding 1) in front of the hidden layers, for observations that are "
         "images; [] flattens them.")
+    image_layout: Literal["auto", "channels_last", "channels_first"] = setting("auto", doc=
+        "Which side of an image holds the channels. auto reads the shape: equal neighbouring sides are a square "
+        "picture, a side of at most 4 opposite a longer one is channels; other shapes need the setting.")
     activation: Literal["tanh", "relu", "elu"] = setting("tanh", doc=
         "Nonlinearity behind each hidden layer.")
     init_log_std: float = setting(0.0, low=-5, high=2, doc=

@@ -23,6 +23,7 @@ from ddp_ppo.envs.instance import ALONE, Instances
 from ddp_ppo.envs.mujoco.batch import missing_batch
 from ddp_ppo.envs.multi_task import MixedEnv, Part, mixed_spec, task_ids
 from ddp_ppo.envs.own_class import require_spec
+from ddp_ppo.envs.probe import probed_spec
 from ddp_ppo.envs.untouched import untouched
 from ddp_ppo.errors import FAULTS, EnvError, blamed, describe_cause
 from ddp_ppo.processes.lifetime import time_limit
@@ -109,9 +110,9 @@ def describe_env(
     actor_timeout_seconds: float = 0.0,
     say: Callable[[str], None] = lambda note: None,
 ) -> EnvSpec:
-    """Builds one environment, closes it and returns its description; arguments and errors as `make_batch_env`.
+    """Builds one environment, tries it, closes it and returns its description; arguments and errors: `make_batch_env`.
 
-    The current folder stays what it is, wherever the environment goes.
+    Of several tasks the first is tried. The current folder stays what it is, wherever the environment goes.
 
     Args:
         actor_timeout_seconds: longest that all this may take, in the main thread; 0 is no limit.
@@ -123,6 +124,7 @@ def describe_env(
     try:
         with untouched(changed.append), chdir("."), time_limit(actor_timeout_seconds, _Overdue()):
             env = _build_all(task_ids(env_id), range(1), build, discretize_actions)
+            spec = probed_spec(env)
             _close(env, min(actor_timeout_seconds, _CLOSE_SECONDS), say)
     except _Overdue as overdue:
         place = traceback.extract_tb(overdue.__traceback__)[-2]  # the last one is the limit's
@@ -132,7 +134,7 @@ def describe_env(
     if changed:
         what = f"importing or building it changes {', '.join(changed)} of the process"
         say(f"{', '.join(task_ids(env_id))}: {what}; put back: let its own calls set it if they need it")
-    return env.spec
+    return spec
 
 
 def _close(env: BatchEnv, seconds: float, say: Callable[[str], None]) -> None:

@@ -7,6 +7,7 @@ column. A column of which nothing is known is called obs[3], action[0] or choice
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
 from typing import Any, NamedTuple
 
@@ -14,7 +15,7 @@ from ddp_ppo.envs.build import closed_in_the_end, make_batch_env, own_class_path
 from ddp_ppo.envs.discrete_actions import choice_columns
 from ddp_ppo.envs.gymnasium_env import build_env
 from ddp_ppo.envs.multi_task import task_ids
-from ddp_ppo.envs.spaces import action_grid
+from ddp_ppo.envs.spaces import NUMBERS, action_grid
 from ddp_ppo.errors import EnvError, describe_cause
 from ddp_ppo.protocols import Column, EnvSpec
 
@@ -64,7 +65,7 @@ def describe_interface(env_arguments: Mapping[str, Any]) -> Interface:
     with closed_in_the_end(make_batch_env(num_envs=1, **arguments), env_id) as batch:
         spec, own = batch.spec, batch
     if own_class_path(env_id, arguments["backend"]) is not None:
-        interface = _fitted(_of_metadata(own), spec)
+        interface = _fitted(Interface(*_columns_of_metadata(own), *_timing(own)), spec)
     else:
         env, _ = build_env(env_id, arguments["env_kwargs"])
         with closed_in_the_end(env, env_id):
@@ -82,35 +83,40 @@ def known_interface(env: Any) -> Interface:
     Raises:
         EnvError: its metadata describes a column in another way.
     """
-    entry_point = str(env.spec.entry_point)
+    entry_point = str(getattr(env.spec, "entry_point", ""))
     own = env.unwrapped
-    timing = _number(own, "dt", "tau"), getattr(own, "frame_skip", None)
+    timing = _timing(own)
     if own is env and entry_point.startswith("gymnasium.envs.mujoco."):  # a wrapper may change what is observed
         from ddp_ppo.envs.mujoco.columns import action_columns, obs_columns  # MuJoCo is not loaded for CartPole
 
         return Interface(tuple(obs_columns(env)), tuple(action_columns(env.model)), *timing)
     if own is env and entry_point in _CLASSIC:
         return Interface(*_CLASSIC[entry_point], *timing)
-    return _of_metadata(env)._replace(dt_seconds=timing[0], frame_skip=timing[1])
+    return Interface(*_columns_of_metadata(env), *timing)
 
 
-def _of_metadata(env: Any) -> Interface:
-    metadata = getattr(env, "metadata", {})
+def _columns_of_metadata(env: Any) -> tuple[tuple[Column, ...], tuple[Column, ...]]:
+    """The columns of observation and action that an environment names in its metadata, perhaps none."""
+    metadata = getattr(env, "metadata", None)
+    metadata = metadata if isinstance(metadata, Mapping) else {}
     try:
         obs, action = (
-            tuple(Column(*row) for row in metadata.get(key, ())) for key in ("obs_columns", "action_columns")
+            tuple(Column(row) if isinstance(row, str) else Column(*row) for row in metadata.get(key) or ())
+            for key in ("obs_columns", "action_columns")
         )
     except TypeError as error:
         raise EnvError(
             f"metadata of {type(env).__name__}: a column is no (name, ...): {describe_cause(error)}"
         ) from error
-    return Interface(obs, action, _number(env, "dt", "tau"), getattr(env, "frame_skip", None))
+    return obs, action
 
 
-def _number(env: Any, *names: str) -> float | None:
-    """The first of these attributes that is there."""
-    found = [getattr(env, name) for name in names if hasattr(env, name)]
-    return float(found[0]) if found else None
+def _timing(env: Any) -> tuple[float | None, int | None]:
+    """Simulated seconds and physics steps of one step, where attributes hold them: positive numbers, not methods."""
+    seconds: Any = next((getattr(env, name) for name in ("dt", "tau") if hasattr(env, name)), None)
+    skip = getattr(env, "frame_skip", None)
+    has_seconds = isinstance(seconds, NUMBERS) and 0 < float(seconds) < math.inf
+    return float(seconds) if has_seconds else None, skip if isinstance(skip, int) and skip > 0 else None
 
 
 def _fitted(interface: Interface, spec: EnvSpec) -> Interface:

@@ -33,7 +33,7 @@ from ddp_ppo.envs.spaces import (
     action_decoder,
     action_fields,
     as_reward,
-    image_fields,
+    observation_fields,
     observation_writer,
     shape_fields,
 )
@@ -95,7 +95,7 @@ class GymnasiumEnv:
             env, limit = built
             try:
                 obs_size, self._write_obs = observation_writer(env.observation_space)
-                fields = action_fields(env.action_space) | image_fields(env.observation_space)
+                fields = action_fields(env.action_space) | observation_fields(env.observation_space)
                 fields |= shape_fields(env.observation_space)
             except EnvError as error:
                 raise EnvError(f"{env_id}: {error}") from error

@@ -13,8 +13,7 @@ from typing import Any
 import numpy as np
 
 from ddp_ppo.envs.columns import known_interface
-from ddp_ppo.envs.discrete_actions import DiscreteActions
-from ddp_ppo.envs.multi_task import MixedEnv
+from ddp_ppo.envs.inner import gymnasium_env, innermost
 from ddp_ppo.protocols import BatchEnv, Column
 
 _OVERLAP = 0.5  # of the model's mean size; HalfCheetah's foot starts 0.28 deep in the floor, as Gymnasium has it
@@ -33,16 +32,18 @@ def names_of(env: BatchEnv, index: int, column: int | None) -> tuple[str, str]:
         the position or velocity of the simulation that is not finite, such as "qpos[2] (rooty.angle)", and what the
         column holds; empty where there is none or nobody knows.
     """
-    env, index = _innermost(env, index)
-    one = _gymnasium_env(env, index)
+    env, index = innermost(env, index)
+    one = gymnasium_env(env, index)
     if one is None:
         return "", ""
     known = known_interface(one).obs
     if column is None or len(known) != env.spec.obs_size:
         return bad_state(one), ""
     source = _STATE_ENTRY.search(known[column].source)
-    state = bad_state(one) if source is None else _state_name(one.unwrapped.model, source[1], int(source[2]))
-    return state, _words(known[column])
+    found = model_and_data(one)
+    if source is None or found is None:
+        return bad_state(one), _words(known[column])
+    return _state_name(found[0], source[1], int(source[2])), _words(known[column])
 
 
 def first_overlap(env: BatchEnv) -> str:
@@ -51,13 +52,13 @@ def first_overlap(env: BatchEnv) -> str:
     Args:
         env: has just been reset; its first environment is looked at.
     """
-    one = _gymnasium_env(*_innermost(env, 0))
+    one = gymnasium_env(*innermost(env, 0))
     return "" if one is None else overlap(one)
 
 
 def overlap(env: Any) -> str:
     """As `first_overlap`, of one environment as it stands."""
-    found = _model_and_data(env)
+    found = model_and_data(env)
     if found is None or not found[1].ncon:
         return ""
     model, data = found
@@ -69,25 +70,12 @@ def overlap(env: Any) -> str:
     return f"{first} and {second} overlap by {depth:.3f} m after a reset"
 
 
-def _innermost(env: BatchEnv, index: int) -> tuple[BatchEnv, int]:
-    """The batch that environment `index` really belongs to, and its index there."""
-    while isinstance(env, DiscreteActions | MixedEnv):
-        env, index = (env.inner, index) if isinstance(env, DiscreteActions) else env.locate(index)
-    return env, index
-
-
-def _gymnasium_env(env: BatchEnv, index: int) -> Any | None:
-    """Environment `index` as Gymnasium knows it; None for a vectorised class that cannot give one."""
-    give = getattr(env, "gymnasium_env", None)
-    return None if give is None else give(index)
-
-
 def bad_state(env: Any) -> str:
     """The position or velocity of the simulation that is not finite, or was until MuJoCo reset it; empty if none.
 
     MuJoCo resets such a simulation in its next step and keeps a warning with the index until the next episode.
     """
-    found = _model_and_data(env)
+    found = model_and_data(env)
     if found is None:
         return ""
     model, data = found
@@ -100,7 +88,7 @@ def bad_state(env: Any) -> str:
     return ""
 
 
-def _model_and_data(env: Any) -> tuple[Any, Any] | None:
+def model_and_data(env: Any) -> tuple[Any, Any] | None:
     """MuJoCo's own, of whatever environment keeps them under these names."""
     model, data = (getattr(env.unwrapped, name, None) for name in ("model", "data"))
     mujoco = sys.modules.get("mujoco")

@@ -52,7 +52,9 @@ def mixed_spec(specs: Sequence[EnvSpec]) -> EnvSpec:
                 f"env_ids: one agent needs tasks with the same spaces; {first.env_id} and {spec.env_id} have "
                 + ", ".join(words)
             )
-    return replace(first, env_id=", ".join(spec.env_id for spec in specs), max_episode_steps=limit, backend=backend)
+    dtype = first.obs_dtype if len({spec.obs_dtype for spec in specs}) == 1 else "float32"
+    env_id = ", ".join(spec.env_id for spec in specs)
+    return replace(first, env_id=env_id, max_episode_steps=limit, backend=backend, obs_dtype=dtype)
 
 
 class MixedEnv:

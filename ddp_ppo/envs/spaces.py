@@ -24,6 +24,7 @@ WriteObs = Callable[[Any, FloatArray], None]
 DecodeActions = Callable[[NDArray[Any]], NDArray[Any]]
 
 MAX_CHOICES = 64  # of a grid
+_UNBOUNDED = 1e6  # a limit of a picture's values from here on says nothing
 NUMBERS = (float, int, np.floating, np.integer, np.bool_)
 
 
@@ -38,10 +39,14 @@ def observation_writer(space: Space[Any]) -> tuple[int, WriteObs]:
         if 0 in shape:
             raise EnvError(f"observation space {one_line(space)} is empty")
 
+        is_bytes = space.dtype == np.uint8
+
         def write_box(obs: Any, row: FloatArray) -> None:
             array = np.asarray(obs)
             if array.shape != shape:
                 raise EnvError(f"observation has shape {array.shape}, its space says {shape}")
+            if is_bytes and array.dtype != np.uint8:
+                _require_bytes(array)
             row[:] = array.ravel()
 
         return int(np.prod(shape)), write_box
@@ -67,11 +72,29 @@ def shape_fields(space: Space[Any]) -> dict[str, Any]:
     return {"obs_start": int(space.start)} if isinstance(space, Discrete) else {"obs_shape": space.shape}
 
 
-def image_fields(space: Space[Any]) -> dict[str, Any]:
-    """The fields `image` and `obs_scale` of `EnvSpec`."""
+def _require_bytes(array: NDArray[Any]) -> None:
+    """Raises EnvError where values do not fit the bytes that their space says they are."""
+    with np.errstate(invalid="ignore"):
+        fits = array == array.astype(np.uint8)
+    if not fits.all():
+        value = array[~fits][0]
+        raise EnvError(
+            f"observation holds {value!s}, its space says uint8, whole numbers from 0 to 255: give the space the dtype "
+            f"that the environment returns, {array.dtype}"
+        )
+
+
+def observation_fields(space: Space[Any]) -> dict[str, Any]:
+    """The fields of `EnvSpec` that say what the numbers of an observation are; one-hot columns are bytes too."""
+    is_bytes = isinstance(space, Discrete) or space.dtype == np.uint8
+    return {"obs_dtype": "uint8" if is_bytes else "float32", **_image_fields(space)}
+
+
+def _image_fields(space: Space[Any]) -> dict[str, Any]:
     if not isinstance(space, Box) or len(space.shape) != 3:
         return {}
-    return {"image": space.shape, "obs_scale": 1.0 / 255.0 if space.dtype == np.uint8 else 1.0}
+    largest = max(float(np.abs(bound.astype(np.float64)).max()) for bound in (space.low, space.high))
+    return {"image": space.shape, "obs_scale": 1.0 / largest if 0.0 < largest < _UNBOUNDED else 1.0}
 
 
 class _Kind(NamedTuple):

@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 
 from ddp_ppo.actions.action import Node
 from ddp_ppo.envs.columns import Interface
-from ddp_ppo.policies.network import CONV_PADDING, CONV_SIZE, CONV_STRIDE, NetworkSpec, is_channels_first
+from ddp_ppo.policies.network import CONV_PADDING, CONV_SIZE, CONV_STRIDE, NetworkSpec
 from ddp_ppo.runs.model import Model
 
 _OPSET, _IR_VERSION = 17, 8  # of 2022, so that older runtimes read it; nothing newer is needed
@@ -88,7 +88,7 @@ def _image_nodes(network: NetworkSpec) -> list[Node]:
     """From normalised observations to what the first dense layer reads; nothing for an MLP."""
     if network.is_mlp:
         return []
-    order = [0, 1, 2, 3] if is_channels_first(network.image) else [0, 3, 1, 2]
+    order = [0, 1, 2, 3] if network.is_channels_first else [0, 3, 1, 2]
     nodes: list[Node] = [
         ("Reshape", ["seen", "image"], "picture", {}),
         ("Transpose", ["picture"], "image0", {"perm": order}),

@@ -177,9 +177,10 @@ class LearnerKind:
         name: what the setting `learner` and the section of its settings are called.
         settings: the frozen data class of its settings, declared with `config.setting.setting`.
         network: what actors act with.
-        rollout_fields: what a rollout holds.
+        rollout_fields: what a rollout holds; "obs" may be kept as bytes, and "final_obs" is a `FinalObs`.
         annotate: completes a rollout in the actor that has sampled it.
         make: the learner of this process.
+        reads_final_obs: whether it reads "final_obs", which then cross the pipe from the actors.
         metrics: rows of the table of metrics for what its train_step measures.
         trained: the name of all parameters that are trained, in a learner's state dict.
         require: raises ConfigError where it cannot learn this task, or not with these settings.
@@ -201,6 +202,7 @@ class LearnerKind:
     rollout_fields: Callable[[NetworkSpec], tuple[Field, ...]]
     annotate: Annotate
     make: Callable[[LearnerJob, Workplace], Learner]
+    reads_final_obs: Callable[[Config], bool] = lambda config: True
     metrics: tuple[Metric, ...] = ()
     trained: str = "parameters"
     require: Requirement = _require_nothing

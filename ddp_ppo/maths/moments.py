@@ -11,6 +11,8 @@ from typing import Any, TypedDict
 import numpy as np
 from numpy.typing import NDArray
 
+_COLUMNS = 2048  # that are float64 at a time: those of pictures would fill the memory
+
 
 class RmsState(TypedDict):
     """Moments of `count` samples."""
@@ -34,13 +36,20 @@ def compute_batch_moments(samples: NDArray[Any]) -> RmsState:
     samples = np.asarray(samples)
     if samples.ndim != 2 or samples.shape[0] == 0:
         raise ValueError(f"moments need samples of shape [N, D] with N > 0, got shape {samples.shape}")
-    mean = samples.mean(axis=0, dtype=np.float64)
-    deviation = samples - mean
-    var = np.einsum("nd,nd->d", deviation, deviation) / samples.shape[0]
+    blocks = range(0, max(1, samples.shape[1]), _COLUMNS)
+    parts = [_moments_of(samples[:, first : first + _COLUMNS]) for first in blocks]
+    mean, var = (np.concatenate(each) for each in zip(*parts, strict=True))
     if not (np.isfinite(mean).all() and np.isfinite(var).all()):
         column = int(np.argmin(np.isfinite(mean) & np.isfinite(var)))
         raise ValueError(f"moments need finite samples, column {column} is not")
     return {"mean": mean, "var": var, "count": float(samples.shape[0])}
+
+
+def _moments_of(samples: NDArray[Any]) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+    """Mean and population variance of each column."""
+    mean = samples.mean(axis=0, dtype=np.float64)
+    deviation = samples - mean
+    return mean, np.einsum("nd,nd->d", deviation, deviation) / samples.shape[0]
 
 
 def merge_rms_states(states: Sequence[RmsState]) -> RmsState:

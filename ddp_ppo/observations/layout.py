@@ -26,9 +26,9 @@ class ObsPart:
 
     Attributes:
         name: its key in a Dict observation; empty where the observation is one array.
-        kind: "vector", "one_hot" or "image" (height, width and channels, or channels first).
+        kind: "vector", "one_hot" or "image" (see `image_layout`).
         shape: before it was flattened in C order.
-        scale: brings raw values to at most 1: 1/255 for an image of bytes; 1 where nobody knows.
+        scale: brings raw values to at most 1, by the space's limits: 1/255 for 0 .. 255; 1 where nobody knows.
         start: its first column in the row.
     """
 
@@ -83,6 +83,23 @@ def layout_of(fields: Mapping[str, Any]) -> ObsLayout:
         return ObsLayout.of(fields["obs_parts"])
     shape = fields["image"] or (fields["obs_size"],)
     return ObsLayout.of([("", "image" if fields["image"] else "vector", shape, fields["obs_scale"])])
+
+
+MOST_CHANNELS = 4  # of a picture: grey, colours, colours and opacity, or the last four frames
+
+
+def image_layout(shape: tuple[int, ...]) -> str:
+    """ "channels_last" or "channels_first", where the shape of an image leaves no doubt; else empty.
+
+    Two neighbouring sides that are equal are those of a square picture; a side of at most MOST_CHANNELS opposite a
+    longer one holds channels. Where the two disagree, or neither applies, nobody can tell.
+    """
+    first, middle, last = shape
+    is_last = first == middle != last or last <= MOST_CHANNELS < first
+    is_first = first != middle == last or first <= MOST_CHANNELS < last
+    if is_last == is_first:
+        return ""
+    return "channels_last" if is_last else "channels_first"
 
 
 def joined(ranges: Iterable[tuple[int, int]]) -> View:

@@ -14,7 +14,7 @@ import torch
 from torch import Tensor
 from torch.nn import functional
 
-from ddp_ppo.policies.network import CONV_PADDING, CONV_SIZE, CONV_STRIDE, NetworkSpec, is_channels_first
+from ddp_ppo.policies.network import CONV_PADDING, CONV_SIZE, CONV_STRIDE, NetworkSpec
 
 
 def convolved(
@@ -31,7 +31,7 @@ def convolved(
     if network.is_mlp:
         return obs
     x = obs.reshape(-1, *network.image)
-    x = x if is_channels_first(network.image) else x.permute(0, 3, 1, 2)
+    x = x if network.is_channels_first else x.permute(0, 3, 1, 2)
     for weight, bias in layers:
         kernel = weight.T.reshape(len(bias), x.shape[1], CONV_SIZE, CONV_SIZE)
         x = activation(functional.conv2d(x, kernel, bias, CONV_STRIDE, CONV_PADDING))

@@ -25,6 +25,7 @@ from ddp_ppo.actions.kinds import HEADS
 from ddp_ppo.errors import EnvError
 from ddp_ppo.maths.distributions import LOG_STD_MAX, LOG_STD_MIN
 from ddp_ppo.observations.layout import View, view_size
+from ddp_ppo.observations.layout import image_layout as layout_of_shape
 from ddp_ppo.protocols import EnvSpec, FloatArray
 
 CONV_SIZE, CONV_STRIDE, CONV_PADDING = 3, 2, 1  # of every convolution: no pixel is left out, sides are halved
@@ -66,6 +67,7 @@ class NetworkSpec:
         activation: "tanh", "relu" or "elu".
         conv_channels: outputs of each convolution in front of the hidden layers; empty for an MLP.
         image: shape of an observation, as in `EnvSpec`; empty for an MLP.
+        image_layout: "channels_last" or "channels_first"; empty for an MLP.
         obs_scale: what raw observations are multiplied with where no statistics normalise them.
         actor_view, critic_view: the columns of an observation that a trunk reads; empty for all.
     """
@@ -80,19 +82,48 @@ class NetworkSpec:
     obs_scale: float = 1.0
     actor_view: View = ()
     critic_view: View = ()
+    image_layout: str = ""
 
     @staticmethod
     def for_env(
-        env: EnvSpec, hidden_sizes: tuple[int, ...], activation: str, conv_channels: tuple[int, ...] = ()
+        env: EnvSpec,
+        hidden_sizes: tuple[int, ...],
+        activation: str,
+        conv_channels: tuple[int, ...] = (),
+        *,
+        image_layout: str = "auto",
     ) -> NetworkSpec:
-        """The network that acts in this environment; EnvError where there is no image for its convolutions."""
+        """The network that acts in this environment; EnvError where there is no image for its convolutions.
+
+        Args:
+            image_layout: the setting.
+        """
         head = env.action.head
         mlp = NetworkSpec(env.obs_size, head.name, head.num_outputs, tuple(hidden_sizes), activation)
         if not conv_channels:
             return mlp
         if not env.image:
             raise EnvError(f"conv_channels: {env.env_id} observes no image, a Box [H, W, C] or [C, H, W]")
-        return replace(mlp, conv_channels=tuple(conv_channels), image=env.image, obs_scale=env.obs_scale)
+        found = layout_of_shape(env.image) if image_layout == "auto" else image_layout
+        if not found:
+            raise EnvError(
+                f"conv_channels: which side of {env.env_id}'s images {list(env.image)} holds the channels cannot be "
+                "told; set image_layout: channels_last or channels_first"
+            )
+        return replace(
+            mlp, conv_channels=tuple(conv_channels), image=env.image, image_layout=found, obs_scale=env.obs_scale
+        )
+
+    @property
+    def is_channels_first(self) -> bool:
+        """Whether an image is [C, H, W], not [H, W, C]."""
+        return self.image_layout == "channels_first"
+
+    @property
+    def picture(self) -> tuple[int, int, int]:
+        """Channels, height and width of an image."""
+        first, middle, last = self.image
+        return (first, middle, last) if self.is_channels_first else (last, first, middle)
 
     @property
     def distribution(self) -> Head:
@@ -109,8 +140,8 @@ class NetworkSpec:
         """Channels, height and width of the image, and behind each convolution; empty for an MLP."""
         if self.is_mlp:
             return ()
-        channels, height, width = self.image if is_channels_first(self.image) else (self.image[-1], *self.image[:-1])
-        shapes = [(channels, height, width)]
+        _, height, width = self.picture
+        shapes = [self.picture]
         for channels in self.conv_channels:
             height, width = ((side + 2 * CONV_PADDING - CONV_SIZE) // CONV_STRIDE + 1 for side in (height, width))
             shapes.append((channels, height, width))
@@ -156,11 +187,6 @@ class NetworkSpec:
     def num_parameters(self) -> int:
         """P."""
         return self.layers[-1].start + self.layers[-1].size
-
-
-def is_channels_first(image: tuple[int, ...]) -> bool:
-    """Whether an image is [C, H, W], not [H, W, C]: its first dimension is smaller than its last one."""
-    return image[0] < image[-1]
 
 
 def initial_parameters(spec: NetworkSpec, generator: np.random.Generator, init_log_std: float) -> FloatArray:

@@ -25,6 +25,7 @@ from ddp_ppo.policies.network import TRUNKS, NetworkSpec, Trunk
 from ddp_ppo.policies.normalizer import Normalizer
 from ddp_ppo.protocols import NO_STATE, Arrays, EnvSpec, FloatArray
 
+_BYTE_ROWS = 512  # observations of bytes that become float32 at a time
 _ACTIVATIONS = {"tanh": torch.tanh, "relu": torch.relu, "elu": nn.functional.elu}
 
 
@@ -72,6 +73,19 @@ class ActorCritic(nn.Module):
     def normalize(self, obs: Tensor) -> Tensor:
         """Raw observations [..., D] as the networks read them."""
         return ((obs - self.obs_mean) * self.obs_inv_std).clamp(-self.obs_clip, self.obs_clip)
+
+    def stored(self, obs: Tensor) -> Tensor:
+        """Raw observations as an update keeps them: bytes as they are, a quarter of the memory; others normalised."""
+        return obs if obs.dtype == torch.uint8 else self.normalize(obs)
+
+    def seen(self, stored: Tensor) -> Tensor:
+        """What an update has stored as the networks read it."""
+        return self.normalize(stored) if stored.dtype == torch.uint8 else stored
+
+    def stored_values(self, stored: Tensor) -> Tensor:
+        """Values [N] of what an update has stored, [N, D]; of bytes only some are made float32 at a time."""
+        parts = torch.split(stored, _BYTE_ROWS) if stored.dtype == torch.uint8 else (stored,)
+        return torch.cat([self.critic(self.seen(part)) for part in parts])
 
     def actor(self, normalized_obs: Tensor) -> Tensor:
         """Means or logits [..., A]."""
@@ -180,7 +194,8 @@ class TorchPolicy:
     @_on_one_thread
     def values(self, obs: FloatArray) -> FloatArray:
         """The critic's values [M] of raw observations [M, D]."""
-        return self._policy.critic(self._policy.normalize(torch.from_numpy(np.ascontiguousarray(obs)))).numpy()
+        rows = torch.from_numpy(np.ascontiguousarray(obs))
+        return self._policy.stored_values(self._policy.stored(rows)).numpy()
 
     def rollout_values(self, slices: Arrays) -> tuple[FloatArray, FloatArray]:
         """See `Policy`; rows whose number varies are computed one by one, which gives each the same bits every time."""

@@ -6,6 +6,7 @@ What acts is in model files, which model.py writes and reads.
 from __future__ import annotations
 
 import re
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -117,7 +118,11 @@ def network_of(content: dict[str, Any]) -> NetworkSpec:
     fields = content.get("network")
     if fields is None:
         raise CheckpointError("not a whole checkpoint or model, it lacks network")
-    return NetworkSpec(**with_tuples(fields))
+    network = NetworkSpec(**with_tuples(fields))
+    if not network.image or network.image_layout:
+        return network
+    is_first = network.image[0] < network.image[-1]  # what earlier versions took for channels
+    return replace(network, image_layout="channels_first" if is_first else "channels_last")
 
 
 def with_tuples(fields: dict[str, Any]) -> dict[str, Any]:

@@ -53,6 +53,7 @@ from ddp_ppo.sampling.block_policy import BlockPolicy
 from ddp_ppo.sampling.blocks import obs_moments, parts_of, return_moments
 from ddp_ppo.sampling.drive import Player
 from ddp_ppo.sampling.episodes import EVAL_BLOCK, Episode, run_block
+from ddp_ppo.sampling.final_obs import FinalObs
 from ddp_ppo.sampling.finite import (
     SIMULATION_STATE,
     NonFiniteError,
@@ -98,6 +99,7 @@ class ActorJob:
         field_names: the arrays of the block that belong to a rollout.
         num_slots: rollouts that the block has room for.
         normalize_obs, normalize_reward: which moments to report.
+        sends_final_obs: whether the learner reads the last observations of episodes.
         assistant: makes what helps the learner while it trains; None where nothing does.
     """
 
@@ -123,6 +125,7 @@ class ActorJob:
     block: SharedBlock
     normalize_obs: bool
     normalize_reward: bool
+    sends_final_obs: bool
     assistant: AssistantFactory | None
 
 
@@ -148,8 +151,12 @@ class Actor:
         self._arrays = arrays = job.block.arrays
         self._own = own
         self._block_of = [part.block for part in self._parts for _ in range(*part.own.indices(job.num_envs))]
-        self._slots = [
-            {name: arrays[slot_name(name, slot)][:, own] for name in job.field_names} for slot in range(job.num_slots)
+        self._slots: list[dict[str, Any]] = [
+            {
+                **{name: arrays[slot_name(name, slot)][:, own] for name in job.field_names},
+                "final_obs": FinalObs(job.rollout_length, job.num_envs, job.env.obs_dtype),
+            }
+            for slot in range(job.num_slots)
         ]
         self._reward = np.zeros((job.rollout_length, job.num_envs))
         progress = arrays["progress"][job.actor_id : job.actor_id + 1]
@@ -181,7 +188,7 @@ class Actor:
 
     def save(self) -> PlainState:
         """Where the environments and their episodes stand between two rollouts; "env" is None if it cannot be saved."""
-        env = self._env.save()
+        env = None if self._job.env.unsaved else self._env.save()
         require_plain(env, f"{self._job.env.env_id}: save()")
         return {
             "env": env,
@@ -199,7 +206,7 @@ class Actor:
         "generators" is None where the global generators were those of other processes: they start new streams.
         """
         job, self._num_rounds = self._job, state["num_rounds"]
-        if state["env"] is not None:
+        if self._is_saved(state):
             self._obs = self._env.restore(state["env"]).copy()
             self._player.state[:] = state.get("policy_state", 0.0)  # missing in checkpoints of a policy without a state
             self._episode_return = np.array(state["episode_return"], np.float64)
@@ -209,8 +216,11 @@ class Actor:
             restore_global_generators(state["generators"])
         elif self._num_rounds:
             seed_global_generators(integer_seed(job.seed, Purpose.GLOBAL, job.rank, job.actor_id, self._num_rounds))
-        if state["env"] is None and self._num_rounds:
+        if not self._is_saved(state) and self._num_rounds:
             self._start_episodes()
+
+    def _is_saved(self, state: PlainState) -> bool:
+        return state["env"] is not None and not self._job.env.unsaved
 
     def sample(self, round_index: int, slot: int = 0) -> ActorReport:
         """Fills this actor's slices of a rollout slot with T steps, annotates them and reports on them."""
@@ -221,6 +231,7 @@ class Actor:
         for part, one in zip(self._parts, self._policies, strict=True):
             one.begin(stream(job.seed, Purpose.ACTION_NOISE, job.rank, part.block, round_index))
         rows = self._rows[slot]
+        rows.final_obs.clear()
         rows.obs[0][...] = self._obs
         reward_terms = self._player.rollout(self._run_steps, rows)
         self._obs = rows.obs[-1].copy()
@@ -280,6 +291,7 @@ class Actor:
             sample_seconds=sampled - start,
             annotate_seconds=time.perf_counter() - sampled,
             state=self.save(),
+            final_obs=slices["final_obs"] if job.sends_final_obs else None,
         )
 
     def _finished_episodes(self, ended: NDArray[np.bool_]) -> tuple[list[EpisodeEnd], list[float], list[int]]:

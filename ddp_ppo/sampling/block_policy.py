@@ -17,6 +17,7 @@ from numpy.typing import NDArray
 from ddp_ppo.maths.moments import RmsState
 from ddp_ppo.protocols import NO_STATE, Arrays, FloatArray, Policy
 from ddp_ppo.sampling.blocks import Part
+from ddp_ppo.sampling.final_obs import FinalObs
 
 
 class BlockPolicy:
@@ -99,8 +100,10 @@ class _Block:
             state[self._own] = self._state[self.inside]
         return actions[self.inside]
 
-    def padded(self, array: NDArray[Any]) -> NDArray[Any]:
+    def padded(self, array: Any) -> Any:
         """The actor's part of an array [T(+1), K, ...] among zeros, as all rows of the block."""
+        if isinstance(array, FinalObs):
+            return array.among(self._size, self._own, self.inside)
         rows = np.zeros((len(array), self._size, *array.shape[2:]), array.dtype)
         rows[:, self.inside] = array[:, self._own]
         return rows

@@ -70,12 +70,7 @@ def first_in_steps(slices: Arrays) -> NotFinite | None:
     """The first one among what the steps wrote; final observations count where an episode was truncated."""
     found = []
     for order, (name, stage) in enumerate(_STEP_FIELDS.items()):
-        values = slices[name]
-        if name == "final_obs":
-            if not slices["truncated"].any():
-                continue
-            values = np.where(slices["truncated"][..., None], values, 0.0)
-        bad = _first(values, stage)
+        bad = _first_final(slices, stage) if name == "final_obs" else _first(slices[name], stage)
         if bad is not None:
             row = bad.step if name == "obs" else bad.step + 1  # row t of obs is what step t brought
             found.append((row, (order - 1) % len(_STEP_FIELDS), bad._replace(step=row)))
@@ -88,6 +83,18 @@ def first_in_annotations(slices: Arrays) -> NotFinite | None:
         if name in slices and (bad := _first(slices[name], stage)) is not None:
             return bad._replace(step=bad.step + 1)
     return None
+
+
+def _first_final(slices: Arrays, stage: str) -> NotFinite | None:
+    """The earliest one among the final observations of truncated episodes, where they are at hand."""
+    truncated = slices["truncated"]
+    if "final_obs" not in slices or not truncated.any():
+        return None
+    bad = _first(slices["final_obs"][truncated][:, None], stage)
+    if bad is None:
+        return None
+    step, env = np.argwhere(truncated)[bad.step].tolist()
+    return bad._replace(step=step, env=env)
 
 
 def _first(values: NDArray[np.generic], stage: str) -> NotFinite | None:

@@ -1,9 +1,8 @@
 """The memory that a learner and its actors share: one anonymous block, cut into named NumPy arrays.
 
 A block is an anonymous file (`memfd_create`, elsewhere an unlinked temporary file) handed to spawned children as a
-descriptor: the kernel frees it with its last process, and a small /dev/shm does not matter. Pages that nobody writes
-cost nothing, which is why sparse fields (the final observations) may be dense arrays. Torch is loaded only to keep the
-pages of a block in place for a GPU.
+descriptor: the kernel frees it with its last process, and a small /dev/shm does not matter. Torch is loaded only to
+keep the pages of a block in place for a GPU.
 """
 
 from __future__ import annotations

@@ -67,8 +67,9 @@ class Plan(LearnerJob):
 
     @property
     def fields(self) -> tuple[Field, ...]:
-        """What a rollout holds."""
-        return self.kind.rollout_fields(self.network)
+        """What the shared memory holds of a rollout; the final observations, which are sparse, are not in it."""
+        fields = (field for field in self.kind.rollout_fields(self.network) if field.name != "final_obs")
+        return tuple(replace(one, dtype=self.env.obs_dtype) if one.name == "obs" else one for one in fields)
 
     @property
     def num_slots(self) -> int:
@@ -152,6 +153,7 @@ def prepare(config: Config, *, environ: Mapping[str, str]) -> Plan:
         notes = (*notes, *limit_change(EnvSpec(**with_tuples(resumed.content["env"])), env))
     advice = [*kind.notes(config, topology.device), *machine_advice(topology), *image_advice(config, env)]
     advice += backend_notes(**config.env_arguments)
+    advice += [*env.notes, *filter(None, [env.unsaved])]
     if config.init_from is None and resumed is None:
         advice += action_advice(config, env)
     plan = Plan(
@@ -243,6 +245,17 @@ def _actors_text(topology: TrainingTopology) -> str:
     return f"{len(sizes)} for each learner x {each} environments = {topology.num_envs} environments"
 
 
+def _image_line(plan: Plan) -> dict[str, str]:
+    """How the network reads an image; nothing where it reads none."""
+    network = plan.network
+    if not network.image:
+        return {}
+    channels, height, width = network.picture
+    layout = network.image_layout.replace("_", " ")
+    values = "standardised" if plan.config.normalize_obs else f"raw values times {network.obs_scale:.4g}"
+    return {"image": f"{list(network.image)}, {layout}: {height} x {width} pixels of {channels} channels, {values}"}
+
+
 def plan_lines(plan: Plan) -> dict[str, str]:
     """Ranks, devices, actors, environments and mini-batch arithmetic of a run."""
     config, topology, env = plan.config, plan.topology, plan.env
@@ -285,4 +298,5 @@ def plan_lines(plan: Plan) -> dict[str, str]:
         ),
         ("shared memory", f"{block_bytes(plan.block_shapes) / 2**20:.1f} MiB for each learner"),
     ]
-    return dict(lines)
+    environment, *rest = lines
+    return {**dict([environment]), **_image_line(plan), **dict(rest)}

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from ddp_ppo.envs.instance import TRAINING, Instances
 from ddp_ppo.maths.moments import RmsState
@@ -20,6 +20,7 @@ from ddp_ppo.sampling.actor import ActorJob
 from ddp_ppo.sampling.actor_pool import ActorPool
 from ddp_ppo.sampling.blocks import blocks_of, obs_moments, return_moments
 from ddp_ppo.sampling.episodes import EVAL_BLOCK, Episode
+from ddp_ppo.sampling.final_obs import FinalObs
 from ddp_ppo.sampling.rollout import DISCOUNTED_RETURN, RAW, Normalization, Rollout, slot_name
 from ddp_ppo.sampling.shared_memory import SharedBlock
 from ddp_ppo.training.plan import Plan
@@ -95,6 +96,9 @@ class Sampler:
         if self._lag and round_index + 1 < self._plan.num_rounds:
             self._begin(round_index + 1, now)
         slot = round_index % len(self._rollouts)
+        if all(report.final_obs is not None for report in reports):
+            final_obs: Any = FinalObs.joined([report.final_obs for report in reports])
+            self._rollouts[slot].arrays["final_obs"] = final_obs
         self._rollouts[slot].fill(self._normalizations[slot])
         return Sampled(rollout=self._rollouts[slot], reports=reports, policy_lag=lag)
 
@@ -186,5 +190,6 @@ def _actor_job(plan: Plan, block: SharedBlock, actor_id: int, own: slice) -> Act
         block=block,
         normalize_obs=config.normalize_obs,
         normalize_reward=config.normalize_reward,
+        sends_final_obs=plan.kind.reads_final_obs(config),
         assistant=plan.kind.assistant(plan),
     )

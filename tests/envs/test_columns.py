@@ -153,5 +153,13 @@ class ColumnsTest(unittest.TestCase):
         self.assertEqual(interface.dt_seconds, 0.02)
 
 
+class OtherMeaningsTest(unittest.TestCase):
+    def test_attributes_that_hold_no_numbers_or_columns_say_nothing(self):  # N-09
+        found = describe_interface({"env_id": "tests.support.brought:brought/Asked-v0"})
+        self.assertEqual((found.dt_seconds, found.frame_skip), (None, None))
+        self.assertEqual(found.obs, (Column("place"), Column("velocity", "m/s")))
+        self.assertEqual(found.action, (Column("action[0]"),))
+
+
 if __name__ == "__main__":
     unittest.main()

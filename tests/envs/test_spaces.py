@@ -30,15 +30,41 @@ class SpaceTest(unittest.TestCase):
         env = script(observation_space=spaces.Box(0, 9, (2, 3)), obs=lambda env: grid)
         np.testing.assert_array_equal(env.reset([0]), [[0, 1, 2, 3, 4, 5]])
 
-    def test_images_are_described_by_their_shape_and_what_makes_bytes_small(self):
-        for dtype, scale in ((np.uint8, 1 / 255), (np.float32, 1.0)):
-            space = spaces.Box(0, 255, (4, 5, 3), dtype)
+    def test_images_are_described_by_their_shape_and_what_brings_their_limits_to_1(self):  # N-08
+        for dtype, low, high, scale in (
+            (np.uint8, 0, 255, 1 / 255),
+            (np.float32, 0, 255, 1 / 255),
+            (np.uint8, 0, 1, 1.0),
+            (np.int16, -50, 10, 1 / 50),
+            (np.float32, -np.inf, 1, 1.0),
+            (np.float32, 0, np.finfo(np.float32).max, 1.0),
+        ):
+            space = spaces.Box(low, high, (4, 5, 3), dtype)
             spec = describe_env("envs/Script-v0", env_kwargs={"observation_space": space})
             self.assertEqual((spec.image, spec.obs_scale, spec.obs_size), ((4, 5, 3), scale, 60))
         for shape in ((4,), (4, 5), (2, 2, 2, 2)):
             space = spaces.Box(0, 255, shape, np.uint8)
             spec = describe_env("envs/Script-v0", env_kwargs={"observation_space": space})
             self.assertEqual((spec.image, spec.obs_scale), ((), 1.0))
+
+    def test_whole_numbers_of_a_byte_are_kept_as_bytes(self):  # N-29
+        for space, dtype in (
+            (spaces.Box(0, 255, (4,), np.uint8), "uint8"),
+            (spaces.Discrete(3), "uint8"),  # one-hot
+            (spaces.Box(0, 255, (4,), np.float32), "float32"),
+            (spaces.Box(0, 255, (4,), np.int16), "float32"),
+        ):
+            spec = describe_env("envs/Script-v0", env_kwargs={"observation_space": space})
+            self.assertEqual(spec.obs_dtype, dtype, space)
+
+    def test_what_is_no_byte_although_its_space_says_so_is_refused(self):
+        space = spaces.Box(0, 255, (2,), np.uint8)
+        for value in (0.5, -1, 256, np.nan):
+            env = script(observation_space=space, obs=lambda env, value=value: np.array([1, value]))
+            with self.subTest(value=value), self.assertRaisesRegex(EnvError, f"holds {value}.*, its space says uint8"):
+                env.reset([1])
+        env = script(observation_space=space, obs=lambda env: np.array([1, 255]))
+        np.testing.assert_array_equal(env.reset([1]), [[1, 255]])
 
     def test_discrete_observations_are_one_hot_from_their_start(self):
         env = script(observation_space=spaces.Discrete(3, start=5), obs=lambda env: np.int64(5 + env.num_steps))

@@ -109,6 +109,7 @@ ELSEWHERE = {
     "learner_threads": "learners/ppo/updates/test_critic_worker",
     **{name: "learners/test_registry" for name in settings_of(DiscoSettings, "disco")},
     "conv_channels": "learners/test_registry",
+    "image_layout": "policies/test_convolution",
     "discretize_actions": "learners/test_registry",
 }
 

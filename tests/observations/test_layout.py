@@ -4,7 +4,7 @@ import unittest
 
 import numpy as np
 
-from ddp_ppo.observations.layout import ObsLayout, columns_of, joined, view_size
+from ddp_ppo.observations.layout import ObsLayout, columns_of, image_layout, joined, view_size
 from ddp_ppo.protocols import EnvSpec
 
 PARTS = (("camera", "image", (2, 2, 1), 1 / 255), ("gait", "one_hot", (3,), 1.0), ("joints", "vector", (2,), 1.0))
@@ -26,6 +26,26 @@ class LayoutTest(unittest.TestCase):
 
     def test_an_env_spec_with_parts_has_their_layout(self):
         self.assertEqual(EnvSpec("A", 9, "discrete", 2, obs_parts=PARTS).layout, LAYOUT)
+
+
+class ImageTest(unittest.TestCase):
+    def test_squares_and_few_channels_tell_which_side_is_which(self):  # N-08
+        for shape, layout in {
+            (84, 84, 3): "channels_last",
+            (4, 84, 84): "channels_first",
+            (7, 7, 20): "channels_last",
+            (20, 7, 7): "channels_first",
+            (96, 128, 3): "channels_last",
+            (1, 28, 30): "channels_first",
+            (4, 4, 3): "channels_last",
+            (5, 5, 5): "",
+            (16, 60, 80): "",
+            (3, 64, 3): "",
+            (64, 32, 64): "",
+            (4, 4, 20): "",  # a square of 20 channels, or 4 channels of 4 x 20
+        }.items():
+            with self.subTest(shape):
+                self.assertEqual(image_layout(shape), layout)
 
 
 class ViewTest(unittest.TestCase):

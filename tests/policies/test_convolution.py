@@ -16,10 +16,10 @@ from tests.support.fixtures import random_parameters
 ENV = EnvSpec("A", 11 * 9 * 2, "discrete", 3, image=(11, 9, 2), obs_scale=1 / 255)
 
 
-def seeing(image=(11, 9, 2), conv_channels=(4, 5), hidden_sizes=(6,)):
+def seeing(image=(11, 9, 2), conv_channels=(4, 5), hidden_sizes=(6,), image_layout="auto"):
     """A network that sees images."""
     env = EnvSpec("A", int(np.prod(image)), "discrete", 3, image=image, obs_scale=1 / 255)
-    return NetworkSpec.for_env(env, hidden_sizes, "relu", conv_channels)
+    return NetworkSpec.for_env(env, hidden_sizes, "relu", conv_channels, image_layout=image_layout)
 
 
 def module(network, flat, trunk):
@@ -48,10 +48,20 @@ class ShapeTest(unittest.TestCase):
         self.assertEqual(shapes, expected)
         self.assertEqual(network.num_parameters, 2 * (19 * 4 + 37 * 5 + 46 * 6) + 7 * 3 + 7)
 
-    def test_channels_are_the_first_dimension_where_that_is_the_smaller_one(self):
-        for image, channels in (((2, 11, 9), 2), ((1, 8, 8), 1), ((8, 8, 1), 1), ((11, 9, 3), 3)):
+    def test_channels_are_where_the_shape_of_an_image_says(self):
+        for image, channels in (((2, 11, 9), 2), ((1, 8, 8), 1), ((8, 8, 1), 1), ((11, 9, 3), 3), ((7, 7, 20), 20)):
             with self.subTest(image):
-                self.assertEqual(seeing(image).conv_shapes[0][0], channels)
+                self.assertEqual(seeing(image).picture[0], channels)
+
+    def test_a_shape_that_does_not_say_needs_the_setting(self):  # N-08
+        cube = EnvSpec("A", 125, "discrete", 3, image=(5, 5, 5))
+        with self.assertRaisesRegex(
+            EnvError, r"A's images \[5, 5, 5\] .* set image_layout: channels_last or channels_fi"
+        ):
+            NetworkSpec.for_env(cube, (6,), "relu", (4,))
+        slab = EnvSpec("A", 16 * 4 * 20, "discrete", 3, image=(16, 4, 20))
+        for layout, picture in {"channels_first": (16, 4, 20), "channels_last": (20, 16, 4)}.items():
+            self.assertEqual(NetworkSpec.for_env(slab, (6,), "relu", (4,), image_layout=layout).picture, picture)
 
     def test_without_convolutions_an_image_is_flattened_as_it_is(self):
         self.assertEqual(NetworkSpec.for_env(ENV, (6,), "relu"), NetworkSpec(198, "categorical", 3, (6,), "relu"))
@@ -63,7 +73,7 @@ class ShapeTest(unittest.TestCase):
 
 class ForwardTest(unittest.TestCase):
     def test_one_convolution_by_hand(self):
-        network = seeing((3, 2, 1), (1,), (1,))  # 0 1 / 2 3 / 4 5, with zeros around it
+        network = seeing((3, 2, 1), (1,), (1,), "channels_last")  # 0 1 / 2 3 / 4 5, with zeros around it
         kernel = torch.arange(9.0, 0.0, -1.0)[:, None]  # 9 8 7 / 6 5 4 / 3 2 1
         found = convolved(network, torch.arange(6.0)[None], [(kernel, torch.tensor([-7.0]))])
         above = 0 * 5 + 1 * 4 + 2 * 2 + 3 * 1

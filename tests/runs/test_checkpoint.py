@@ -8,7 +8,7 @@ import torch
 
 from ddp_ppo.policies.network import NetworkSpec
 from ddp_ppo.protocols import EnvSpec
-from ddp_ppo.runs.checkpoint import checkpoints_after, find_checkpoint, save_checkpoint
+from ddp_ppo.runs.checkpoint import checkpoints_after, find_checkpoint, network_of, save_checkpoint
 from ddp_ppo.runs.files import CheckpointError
 from tests.support.files import OwnFolderTestCase, Payload
 from tests.support.fixtures import whole_checkpoint
@@ -155,6 +155,17 @@ class CheckpointTest(OwnFolderTestCase):
         (self.folder / "checkpoints" / ".checkpoint_0000002.pt.12345.tmp").write_bytes(b"half of ")
         self.save(2)
         self.assertEqual(self.names(self.folder / "checkpoints"), ["checkpoint_0000001.pt", "checkpoint_0000002.pt"])
+
+
+class NetworkTest(unittest.TestCase):
+    def test_images_of_earlier_versions_keep_their_layout(self):  # N-08
+        fields = {"obs_size": 980, "head": "categorical", "action_size": 2, "hidden_sizes": [6], "activation": "relu"}
+        fields |= {"conv_channels": [4], "obs_scale": 1.0}
+        for image, layout in {(7, 7, 20): "channels_first", (20, 7, 7): "channels_last"}.items():
+            network = network_of({"network": fields | {"image": [*image]}})  # they took the smaller end for channels
+            self.assertEqual(network.image_layout, layout)
+        kept = network_of({"network": fields | {"image": [7, 7, 20], "image_layout": "channels_last"}})
+        self.assertEqual(kept.image_layout, "channels_last")
 
 
 if __name__ == "__main__":

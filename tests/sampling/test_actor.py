@@ -373,11 +373,16 @@ class SaveTest(ActorTestCase):
         report = {name: repr(value) for name, value in vars(stats).items() if name not in self.CLOCK}
         return {name: arrays[name].copy() for name in self.FIELDS}, report, stats.state
 
-    def test_a_state_that_a_checkpoint_would_not_give_back_is_refused_whoever_gives_it(self):
+    def test_a_state_that_a_checkpoint_would_not_give_back_is_not_saved_whoever_gives_it(self):  # N-09
         options = {"env_backend": "tests.envs.test_build:OwnBatchEnv", "env_kwargs": {"state": "walk"}}
-        _, actor = self.actor("own-v0", **options)
+        _, (job,) = self.jobs("own-v0", **options)
+        self.assertRegex(job.env.unsaved, r"own-v0: save\(\)\['x'\]\[0\] is an array of <U4.* its state is not saved")
+        self.assertIsNone(self.built(job).save()["env"])
+        careless = dataclasses.replace(
+            job, env=dataclasses.replace(job.env, unsaved="")
+        )  # as if it had been plain when it was tried
         with self.assertRaisesRegex(EnvError, r"own-v0: save\(\)\['x'\]\[0\] is an array of <U4"):
-            actor.save()
+            self.built(careless).save()
 
     def test_a_restored_actor_goes_on_to_the_last_bit(self):
         for name in ("CartPole-v1", "Pendulum-v1", "InvertedPendulum-v5"):

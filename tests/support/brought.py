@@ -166,9 +166,119 @@ class OwnFlatten(gymnasium.ObservationWrapper):
         return gymnasium.spaces.flatten(self.env.observation_space, observation)
 
 
+class Line(gymnasium.Env):
+    """A mass on a line, in a wind that is another one in every episode."""
+
+    observation_space = Box(-np.inf, np.inf, (2,), np.float32)
+    action_space = Box(-1.0, 1.0, (1,), np.float32)
+
+    def reset(self, *, seed=None, options=None):
+        super().reset(seed=seed)
+        self.x, self.v, self.wind = self.np_random.uniform(-1, 1), 0.0, self.np_random.uniform(-0.5, 0.5)
+        return self._obs(), {}
+
+    def step(self, action):
+        self.v = float(np.clip(self.v + 0.1 * (action[0] + self.wind), -1, 1))
+        self.x += 0.1 * self.v
+        return self._obs(), -abs(self.x), False, False, {}
+
+    def _obs(self):
+        return np.array([self.x, self.v], np.float32)
+
+
+class Saved(Line):
+    """Can be saved."""
+
+    def get_state(self):
+        return {"mass": (self.x, self.v), "wind": self.wind}
+
+    def set_state(self, state):
+        (self.x, self.v), self.wind = state["mass"], state["wind"]
+
+
+class Windless(Saved):
+    """Restores all but the wind."""
+
+    def set_state(self, state):
+        self.x, self.v = state["mass"]
+
+
+class Asked(Line):
+    """Its get_state wants a name, and the other names mean something else too."""
+
+    metadata = {"obs_columns": ["place", ("velocity", "m/s")]}  # noqa: RUF012
+    frame_skip = "none"
+    model, data = "a neural network", [1, 2, 3]
+
+    def get_state(self, name):
+        return getattr(self, name)
+
+    def set_state(self, name, value):
+        setattr(self, name, value)
+
+    def dt(self):
+        raise RuntimeError("nobody asked for it")
+
+    def reward_terms(self):
+        raise RuntimeError("nobody asked for it")
+
+    def run_steps(self, num_steps):
+        raise RuntimeError("nobody asked for it")
+
+
+class Observing(Line):
+    """Its get_state gives the observation, and restoring that raises."""
+
+    def get_state(self):
+        return self._obs()
+
+    def set_state(self, qpos, qvel):
+        self.x, self.v = qpos, qvel
+
+
+class OwnNormalizer(gymnasium.Wrapper):
+    """A normaliser of rewards as people write them."""
+
+    def __init__(self, env):
+        super().__init__(env)
+        self.statistics = gymnasium.wrappers.utils.RunningMeanStd(shape=())
+
+
+class Subclassed(gymnasium.wrappers.NormalizeObservation):
+    """Of Gymnasium's, under another name."""
+
+
+class Camera(gymnasium.Env):
+    """Pictures of 6 x 6 pixels in one colour of five, which is to be named; episodes of 5 steps."""
+
+    action_space = Discrete(5)
+
+    def __init__(self, dtype="uint8", shape=(6, 6, 3)):
+        self.observation_space = Box(0, 255, tuple(shape), np.dtype(dtype).type)
+        self.level = self.time = 0
+
+    def reset(self, *, seed=None, options=None):
+        super().reset(seed=seed)
+        self.time = 0
+        return self._obs(), {}
+
+    def step(self, action):
+        self.time += 1
+        reward = float(action == self.level)
+        return self._obs(), reward, False, self.time == 5, {}
+
+    def _obs(self):
+        self.level = int(self.np_random.integers(5))
+        space = self.observation_space
+        return (50 * self.level + self.np_random.integers(0, 9, space.shape)).astype(space.dtype)
+
+
 _FLATTEN = f"{__name__}:OwnFlatten"
 gymnasium.register("brought/Timed-v0", Timed)
 gymnasium.register("brought/Goal-v0", Goal)
+gymnasium.register("brought/Camera-v0", Camera)
+for _class in (Line, Saved, Windless, Asked, Observing):
+    gymnasium.register(f"brought/{_class.__name__}-v0", _class, max_episode_steps=50)
 for _name, _wrapper in {
     "Class": OwnFlatten,
     "Bare": WrapperSpec("OwnFlatten", _FLATTEN, None),
@@ -176,3 +286,13 @@ for _name, _wrapper in {
     "Known": gymnasium.wrappers.FlattenObservation.wrapper_spec(),
 }.items():
     gymnasium.register(f"brought/{_name}-v0", Goal, additional_wrappers=(_wrapper,))
+_NORMALIZERS = {
+    "Obs": gymnasium.wrappers.NormalizeObservation,
+    "Reward": gymnasium.wrappers.NormalizeReward,
+    "OwnReward": OwnNormalizer,
+    "Sub": Subclassed,
+}
+for _name, _wrapper in _NORMALIZERS.items():
+    gymnasium.register(
+        f"brought/{_name}-v0", lambda _wrapper=_wrapper: gymnasium.wrappers.ClipReward(_wrapper(Line()), -1)
+    )

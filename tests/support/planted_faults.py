@@ -612,7 +612,9 @@ FAULTS = {
     FarColumn: Fault("random actions", r"float32 can hardly hold .*: obs\[0\] 9999\d\d", True),
     OrderOfHashes: Fault("repeatability", "another process differs .*: does the order of a set matter, or a hash"),
     OtherLimits: Fault("zero actions", r"environment 1 differs from environment 0: action_space.high\[0\] is"),
-    SavesObject: Fault("repeatability", "get_state.* is a SavesObject; only arrays and plain values can be saved"),
+    SavesObject: Fault(
+        "repeatability", "get_state.* is a SavesObject; only arrays and plain values can be saved", True
+    ),
     Choices: Fault("small actions", "the same as choice 0 from the start: choice 2", True),
     IgnoredChoices: Fault("small actions", "all choices do the same for 10 steps"),
     UnboundedAction: Fault("interface", "limits of action 0 are not finite"),

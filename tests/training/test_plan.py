@@ -287,12 +287,25 @@ class PlanTextTest(unittest.TestCase):
             self.assertIn(part, text)
         self.assertIn("limit none", self.lines()["environment"])
 
+    def test_it_says_how_images_are_read(self):  # N-08
+        task = {"env_id": "ddp_ppo.tasks.catch:Catch-v0", "env_kwargs": {"is_image": True}, "conv_channels": (4,)}
+        expected = "[8, 8, 1], channels last: 8 x 8 pixels of 1 channels, "
+        self.assertEqual(self.lines(**task)["image"], expected + "standardised")
+        self.assertEqual(self.lines(**task, normalize_obs=False)["image"], expected + "raw values times 0.003922")
+
     def test_the_shared_memory_is_that_of_the_arrays(self):
-        # 600,000 samples: obs (+6), final_obs, reward, logp, value (+6), final_value, adv, ret: float32; act: int64;
-        # 2 flags. The parameters and statistics of a kilobyte do not show.
-        size = 600_000 * (8 * 4 + 8 + 2) + 2 * 6 * 4
+        # 600,000 samples: obs (+6), reward, logp, value (+6), final_value, adv, ret: float32; act: int64; 2 flags.
+        # The parameters and statistics of a kilobyte do not show.
+        size = 600_000 * (7 * 4 + 8 + 2) + 2 * 6 * 4
         shown = self.lines(rollout_length=100_000, learner_threads=1)["shared"].removeprefix("memory").split()[0]
         self.assertEqual(shown, f"{size / 2**20:.1f}")
+
+    def test_pictures_are_bytes_and_the_last_ones_of_episodes_take_no_room(self):  # N-29
+        task = {"env_id": "tests.support.brought:brought/Camera-v0", "env_kwargs": {"shape": [96, 96, 3]}}
+        shown = self.lines(**task, conv_channels=(4,))["shared"].removeprefix("memory").split()[0]
+        pictures = 101 * 6 * 96 * 96 * 3 / 2**20
+        self.assertGreater(float(shown), pictures)
+        self.assertLess(float(shown), pictures + 3.0)  # of parameters and statistics
 
 
 class ResumeTest(unittest.TestCase):

@@ -6,14 +6,19 @@ import unittest
 
 import numpy as np
 
+from ddp_ppo.config.ppo import PPOSettings
 from ddp_ppo.config.settings import Config
 from ddp_ppo.maths.moments import compute_batch_moments, empty_rms_state
+from ddp_ppo.runs.console import Console
+from ddp_ppo.runs.model import load_model
 from ddp_ppo.sampling.actor_pool import ActorPool
 from ddp_ppo.sampling.episodes import evaluation_seeds
 from ddp_ppo.sampling.rollout import RAW
 from ddp_ppo.sampling.shared_memory import SharedBlock
 from ddp_ppo.training.plan import prepare
 from ddp_ppo.training.sampler import Frozen, Sampler, actor_jobs
+from ddp_ppo.training.trainer import train
+from tests.support.files import OwnFolderTestCase
 
 T, ACTORS, ENVS = 8, 2, 2
 SEEDS = evaluation_seeds(1, 3)
@@ -145,6 +150,42 @@ class SamplerTest(unittest.TestCase):
             sampler.settle()  # the actors have sampled the next round meanwhile
             for state in sampler.states:
                 self.assertEqual(state["episode_length"].tolist(), [T * (round_index + 1)] * ENVS)
+
+
+class BytesTest(OwnFolderTestCase):
+    """What is trained on does not depend on whether a rollout holds bytes or float32."""
+
+    def trained(self, dtype, **settings):
+        """The parameters after four rounds of episodes that are all truncated."""
+        config = Config(
+            env_id="tests.support.brought:brought/Camera-v0",
+            env_kwargs={"dtype": dtype},
+            **{
+                "num_actors": 2,
+                "envs_per_actor": 2,
+                "rollout_length": 16,
+                "total_env_steps": 256,
+                "hidden_sizes": (8,),
+            },
+            **{"eval_interval": 0, "eval_episodes": 1, "device": "cpu", "output_dir": str(self.folder / dtype)},
+            **settings,
+        )
+        result = train(config, console=Console.silent())
+        return load_model(result.folder, "current").parameters
+
+    def test_pictures_through_convolutions_with_recomputed_advantages(self):  # N-29
+        settings = {
+            "num_actors": 2,
+            "conv_channels": (4,),
+            "ppo": PPOSettings(recompute_advantages=True, minibatch_size=16),
+        }
+        self.assert_equal(settings)
+
+    def test_flat_bytes_of_a_network_in_numpy(self):  # N-29
+        self.assert_equal({"num_actors": 1, "ppo": PPOSettings(minibatch_size=16), "normalize_obs": False})
+
+    def assert_equal(self, settings):
+        np.testing.assert_array_equal(self.trained("uint8", **settings), self.trained("float32", **settings))
 
 
 if __name__ == "__main__":

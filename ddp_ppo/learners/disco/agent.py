@@ -41,7 +41,7 @@ class AgentSpec:
         hidden_sizes: units of the torso's layers, at least one; no activation follows the last one.
         model_size: H.
         head_size: hidden units of each of the heads z, aux_pi and q.
-        conv_channels, image, obs_scale: as in `NetworkSpec`; the convolutions are the torso's first layers.
+        conv_channels, image, obs_scale, image_layout: as in `NetworkSpec`; the torso's first layers are convolutions.
     """
 
     obs_size: int
@@ -52,6 +52,7 @@ class AgentSpec:
     conv_channels: tuple[int, ...] = ()
     image: tuple[int, ...] = ()
     obs_scale: float = 1.0
+    image_layout: str = ""
 
     @cached_property
     def layers(self) -> dict[str, Layer]:
@@ -84,7 +85,10 @@ class AgentSpec:
     def acting_network(self) -> NetworkSpec:
         """The policy that acts as this agent does."""
         seen = (self.conv_channels, self.image, self.obs_scale)
-        return NetworkSpec(self.obs_size, "categorical", self.action_size, self.hidden_sizes[:-1], "relu", *seen)
+        return NetworkSpec(
+            *(self.obs_size, "categorical", self.action_size, self.hidden_sizes[:-1], "relu", *seen),
+            image_layout=self.image_layout,
+        )
 
 
 def initial_parameters(spec: AgentSpec, generator: np.random.Generator) -> FloatArray:

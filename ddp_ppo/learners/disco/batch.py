@@ -16,7 +16,7 @@ NUM_PREDICTIONS = 600  # categories of y and of z
 class Trajectories(NamedTuple):
     """T consecutive transitions in B environments, possibly of several episodes each."""
 
-    obs: Tensor  # [T + 1, B, D]
+    obs: Tensor  # [T + 1, B, D] raw: float32, or bytes
     act: Tensor  # [T, B] int64
     logits: Tensor  # [T, B, A] of the policy that acted
     reward: Tensor  # [T, B] what followed act

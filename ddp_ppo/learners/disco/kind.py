@@ -40,7 +40,8 @@ def _require(env: EnvSpec, config: Config, *, device: str) -> None:
 
 
 def _network(config: Config, env: EnvSpec) -> NetworkSpec:
-    return NetworkSpec.for_env(env, config.hidden_sizes[:-1], "relu", config.conv_channels)
+    hidden, channels = config.hidden_sizes[:-1], config.conv_channels
+    return NetworkSpec.for_env(env, hidden, "relu", channels, image_layout=config.image_layout)
 
 
 def _num_parameters(config: Config, network: NetworkSpec) -> int:
@@ -119,6 +120,7 @@ def _agent_spec(config: Config, network: NetworkSpec) -> AgentSpec:
         config.hidden_sizes,
         conv_channels=network.conv_channels,
         image=network.image,
+        image_layout=network.image_layout,
         obs_scale=network.obs_scale,
     )
 
@@ -130,6 +132,7 @@ KIND = LearnerKind(
     rollout_fields=DiscoLearner.rollout_fields,
     annotate=annotate_disco,
     make=_make,
+    reads_final_obs=lambda config: False,
     metrics=DISCO_METRICS,
     trained=_TRAINED,
     require=_require,

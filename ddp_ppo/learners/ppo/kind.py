@@ -33,7 +33,9 @@ def _require(env: EnvSpec, config: Config, *, device: str) -> None:
 
 
 def _network(config: Config, env: EnvSpec) -> NetworkSpec:
-    return NetworkSpec.for_env(env, config.hidden_sizes, config.activation, config.conv_channels)
+    return NetworkSpec.for_env(
+        env, config.hidden_sizes, config.activation, config.conv_channels, image_layout=config.image_layout
+    )
 
 
 def _notes(config: Config, device: str) -> list[str]:
@@ -126,6 +128,7 @@ KIND = LearnerKind(
     rollout_fields=PPO.rollout_fields,
     annotate=annotate_ppo,
     make=_make,
+    reads_final_obs=lambda config: config.ppo.recompute_advantages,
     metrics=PPO_METRICS,
     require=_require,
     notes=_notes,

@@ -172,7 +172,7 @@ class PPO:
             )
             num_samples = adv.numel()
             return Batch(
-                self.policy.normalize(obs[:-1].reshape(num_samples, -1)),
+                self.policy.stored(obs[:-1].reshape(num_samples, -1)),
                 act.reshape(num_samples, *act.shape[2:]),
                 logp.reshape(-1),
                 self._standardized(adv.reshape(-1), ret),
@@ -192,19 +192,18 @@ class PPO:
     @torch.no_grad()
     def _recompute_advantages(self, updates: Rollout, batch: Batch) -> Batch:
         """Advantages and value targets with the critic as it is now (Andrychowicz et al. 2020, section 3.5)."""
-        reward, terminated, truncated, final_obs, last_obs = (
+        names = ("reward", "terminated", "truncated")
+        reward, terminated, truncated, last_obs = (
             torch.from_numpy(array).to(self.device)
-            for array in (
-                *(updates[name] for name in ("reward", "terminated", "truncated", "final_obs")),
-                updates["obs"][-1],
-            )
+            for array in (*(updates[name] for name in names), updates["obs"][-1])
         )
         shape = reward.shape
         last_value = self.policy.critic(self.policy.normalize(last_obs))[None]
-        value = torch.cat([self.policy.critic(batch.obs).reshape(shape), last_value])
+        value = torch.cat([self.policy.stored_values(batch.obs).reshape(shape), last_value])
         final_value = torch.zeros_like(reward)
         if bool(truncated.any()):
-            final_value[truncated] = self.policy.critic(self.policy.normalize(final_obs[truncated]))
+            final_obs = torch.from_numpy(updates["final_obs"][updates["truncated"]]).to(self.device)
+            final_value[truncated] = self.policy.critic(self.policy.normalize(final_obs))
         clip = REWARD_CLIP if self.config.normalize_reward else float("inf")
         adv, ret = compute_gae(
             scale_reward(reward, updates.normalization.reward_scale, clip),

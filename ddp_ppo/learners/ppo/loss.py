@@ -16,9 +16,9 @@ from ddp_ppo.policies.torch_policy import ActorCritic
 
 
 class Batch(NamedTuple):
-    """The samples of one round on the learner's device; obs is normalised."""
+    """The samples of one round on the learner's device."""
 
-    obs: Tensor  # [N, D] float32
+    obs: Tensor  # [N, D] as `ActorCritic.stored` gives them: normalised float32, or raw bytes
     act: Tensor  # [N, A] float32 or [N] int64
     logp: Tensor  # [N] of the policy that sampled
     adv: Tensor  # [N] standardised
@@ -60,7 +60,7 @@ def ppo_loss(policy: ActorCritic, batch: Batch, settings: LossSettings) -> Losse
 
 def sample_losses(policy: ActorCritic, batch: Batch, settings: LossSettings) -> SampleLosses:
     """The clipped surrogate, the (optionally clipped) squared value error of each sample [n], the entropy [n] or []."""
-    logp, entropy, value = policy.evaluate(batch.obs, batch.act)
+    logp, entropy, value = policy.evaluate(policy.seen(batch.obs), batch.act)
     log_ratio = (logp - batch.logp).clamp(-LOG_RATIO_MAX, LOG_RATIO_MAX)
     ratio = log_ratio.exp()
     clipped_ratio = ratio.clamp(1.0 - settings.clip_range, 1.0 + settings.clip_range)

@@ -43,7 +43,7 @@ class NumpyUpdate:
         team: Team = NO_TEAM,
     ) -> None:
         """With a worker, policy and optimizer state lie in the arrays that the team shares."""
-        self._network = policy.network
+        self._network, self._seen = policy.network, policy.seen
         self._settings = settings
         self._trained = Trained(
             policy.flat.data.numpy(), optimizer.exp_avg.numpy(), optimizer.exp_avg_sq.numpy(), optimizer.step.numpy()
@@ -69,7 +69,7 @@ class NumpyUpdate:
 
     def load(self, batch: Batch) -> None:
         """Takes the samples of a round; gives every observation its column of ones."""
-        obs, *columns = (array.numpy() for array in batch)
+        obs, *columns = (array.numpy() for array in batch._replace(obs=self._seen(batch.obs)))
         with_one = np.ones((len(obs), obs.shape[1] + 1), np.float32)
         with_one[:, :-1] = obs
         self._samples = Samples(with_one, *columns)
