@@ -167,7 +167,7 @@ def closing_text(result: CheckResult, config_path: str) -> str:
         lines.append(f"not tried: {', '.join(result.left_out)}")
     if not result.has_passed:
         failed = ", ".join(stage.name for stage in result.stages if stage.verdict == "FAIL")
-        return "\n".join([*lines, f"mend first: {failed}; then: ddp-ppo check {config_path}"])
+        return "\n".join([*lines, f"fix first: {failed}; then: ddp-ppo check {config_path}"])
     lines.append("the loop runs; whether the policy reaches the task's standard only a training can tell")
     return "\n".join([*lines, f"train it       ddp-ppo train {config_path}"])
 

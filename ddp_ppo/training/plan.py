@@ -210,7 +210,7 @@ def plan_lines(plan: Plan) -> dict[str, str]:
         ),
         (
             "round",
-            f"{config.rollout_length} steps x {topology.num_envs} environments = {samples:,} samples a learner, "
+            f"{config.rollout_length} steps x {topology.num_envs} environments = {samples:,} samples per learner, "
             f"{steps:,} transitions in all",
         ),
         ("update", plan.kind.update_text(plan)),
