@@ -232,7 +232,7 @@ run_checks() {
     check "ruff check" "$VENV_PYTHON" -m ruff check .
     check "mypy" "$VENV_PYTHON" -m mypy
     check "bash -n" bash_syntax
-    check "compileall" "$VENV_PYTHON" -m compileall -q train.py ddp_ppo tests
+    check "compileall" "$VENV_PYTHON" -m compileall -q train.py ddp_ppo tests bench scripts
     exec "$VENV_PYTHON" tests/runner.py --failed-checks "$failed" "$@"
 }
 

@@ -179,7 +179,7 @@ def closing_text(result: CheckResult, config_path: str) -> str:
         lines.append(f"not tried: {', '.join(result.left_out)}")
     if not result.has_passed:
         failed = ", ".join(stage.name for stage in result.stages if stage.verdict == "FAIL")
-        lines.append(f"mend first: {failed}; then: ddp-ppo check {config_path}")
+        lines.append(f"fix first: {failed}; then: ddp-ppo check {config_path}")
         return "\n".join([*lines, f"step through the environment, breakpoints work there: ddp-ppo step {config_path}"])
     lines.append("the loop runs; whether the policy reaches the task's standard only a training can tell")
     lines += [f"standard       {result.standard}"] if result.standard else []

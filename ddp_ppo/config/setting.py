@@ -63,6 +63,7 @@ class Number:
 
     def check(self, value: Any) -> float:
         _require(isinstance(value, Real) and not isinstance(value, bool))
+        _require(not abs(value) > LARGEST, f"no setting may exceed {LARGEST:.0e}")  # NaN fails below
         _require(self.above < value and self.low <= value <= self.high)
         return float(value)
 

@@ -41,15 +41,15 @@ class Config:
     env_id: str = setting("HalfCheetah-v5", doc=
         "Task: a Gymnasium id, or `module:Class`, a vectorised class that you have written.")
     env_ids: tuple[str, ...] = setting((), words="ids", doc=
-        "Up to five tasks with equal spaces, in place of env_id, on all of which one agent is trained at once; [] is "
-        "env_id alone.")
+        "Up to five tasks with equal spaces, which one agent is trained on at the same time; replaces env_id. []: only "
+        "env_id.")
     env_kwargs: Mapping[str, Any] = setting({}, doc=
-        "Arguments for the environment's constructor. Replaces an inherited mapping as a whole.")
+        "Arguments for the environment's constructor. Replaces an inherited mapping completely.")
     env_backend: str = setting("auto", pattern=_BACKEND, expected="auto, gymnasium, mujoco or module:Class", doc=
         "What steps the environments; auto: the array-wise MuJoCo tasks (MuJoCo 3.17 and newer), "
         "else Gymnasium. `module:Class` is your own.")
     max_episode_steps: int | None = setting(None, low=1, doc=
-        "Steps after which an episode is truncated, in place of the environment's own limit; null keeps that.")
+        "Steps after which an episode is truncated; replaces the environment's own limit, which null keeps.")
     discretize_actions: int | None = setting(None, low=2, high=64, doc=
         "Makes a Box action a choice from a grid with so many values of each dimension, 64 choices at most; null "
         "leaves Box actions as they are.")
@@ -60,14 +60,14 @@ class Config:
     device: Literal["auto", "cpu", "cuda", "mps"] = setting("auto", doc=
         "Where learners compute; auto prefers cuda, mps, cpu in this order. cpu under torchrun: num_gpus CPU learners.")
     total_env_steps: int = setting(1_000_000, low=1, doc=
-        "Environment steps of the whole run, all learners together; rounded up to whole rounds, at least one. A "
-        "resumed run counts those that it has made, whatever the size of its rounds was.")
+        "Environment steps of the complete run, all learners together; rounded up to complete rounds, at least one. A "
+        "resumed run counts the steps that it has already made.")
     learner: str = setting("ppo", pattern=PATTERN, expected=EXPECTED, doc=
         "Learning algorithm: proximal policy optimisation, the discovered rule Disco103 for discrete actions, or the "
         "LearnerKind that a module of yours holds.")
     num_gpus: int = setting(1, low=1, doc=
-        "Learners of the whole run, all nodes together. More than one needs torchrun.")
-    num_actors: int | Literal["auto"] = setting("auto", low=1, doc=
+        "Learners of the complete run, on all nodes together. More than one needs torchrun.")
+    num_actors: int = setting(2, low=1, doc=
         "Actor processes of the complete run, a multiple of num_gpus; auto: as few for each learner as keep its cores "
         "busy. Results do not depend on it.")
     actors_per_gpu: int | None = setting(None, low=1, doc=
@@ -92,25 +92,28 @@ class Config:
     gae_lambda: float = setting(0.95, low=0, high=1, doc=
         "Lambda of generalised advantage estimation: 0 trusts the critic (biased), 1 the sampled return (noisy).")
     learning_rate: float = setting(3e-4, above=0, doc=
-        "Adam's step size, the first one where a schedule changes it.")
+        "Adam's step size; with a schedule, its first value. In a resumed run a new value replaces the present one.")
     learning_rate_schedule: Literal["constant", "linear", "adaptive"] = setting("linear", doc=
-        "linear falls to 0 over total_env_steps; adaptive follows the KL divergence and keeps it near target_kl.")
+        "linear falls to 0 over total_env_steps. adaptive divides the rate by 1.5 after a round whose KL is above 2 x "
+        "target_kl and multiplies it by 1.5 if the KL is below half of that; between 1e-6 and 1e-2.")
     normalize_obs: bool = setting(True, doc=
         "Standardises observations with running statistics.")
     normalize_reward: bool = setting(True, doc=
-        "Divides rewards by the running standard deviation of the discounted return. Metrics always show raw returns.")
+        "Divides rewards by the running standard deviation of the discounted return and clips them to [-10, 10]. "
+        "Metrics always show raw returns.")
     hidden_sizes: tuple[int, ...] = setting((64, 64), doc=
         "Widths of the hidden layers of actor and critic; [] is a linear policy.")
     conv_channels: tuple[int, ...] = setting((), doc=
-        "Channels of convolutions (3x3, stride 2, padding 1) in front of the hidden layers, for observations that are "
+        "Channels of convolutions (3x3, stride 2, padding 1) before the hidden layers, for observations that are "
         "images; [] flattens them.")
     image_layout: Literal["auto", "channels_last", "channels_first"] = setting("auto", doc=
         "Which side of an image holds the channels. auto reads the shape: equal neighbouring sides are a square "
         "picture, a side of at most 4 opposite a longer one is channels; other shapes need the setting.")
     activation: Literal["tanh", "relu", "elu"] = setting("tanh", doc=
-        "Nonlinearity behind each hidden layer.")
+        "Nonlinearity after each hidden layer.")
     init_log_std: float = setting(0.0, low=-5, high=2, doc=
-        "First log standard deviation of a Box action, held within [-5, 2] ever after. -1 to -2 explores less.")
+        "Initial log standard deviation of a Box action, which is always kept within [-5, 2]. -1 to -2 explores less. "
+        "With init_from a value that you set replaces the model's.")
     policy_backend: str = setting("auto", pattern=rf"auto|numpy|torch|{_CLASS}",
         expected="auto, numpy, torch or module:Class", doc=
         "What computes actions in the actors; auto takes NumPy where it covers the policy. `module:Class` is a custom "
@@ -118,7 +121,7 @@ class Config:
     output_dir: str = setting("output", is_path=True, expected="a path", doc=
         "Folder of the model files and of the run folders.")
     run_name: str | None = setting(None, pattern=r"(?![.\s])[^/\\]*[^/\\\s]", expected="a plain folder name", doc=
-        "Folder name of the run; null makes one of the configuration's name and the time.")
+        "Folder name of the run; null builds one from the configuration's name and the time.")
     metrics_path: str | None = setting(None, is_path=True, expected="a path", doc=
         "CSV file of the metrics; null is metrics.csv in the run folder. A fresh start overwrites it.")
     checkpoint_interval: int = setting(50, low=1, doc=
@@ -128,11 +131,13 @@ class Config:
     eval_interval: int = setting(50, low=0, doc=
         "Rounds between two evaluations, which choose the best model; 0 evaluates at the end only.")
     eval_episodes: int = setting(10, low=1, high=100_000, doc=
-        "Episodes of one evaluation, always from the same seeds, with deterministic actions.")
+        "Episodes of one evaluation, always from the same seeds, with deterministic actions. An episode without an end "
+        "or a time limit is cut after 10,000 steps.")
     solved_return: float | None = setting(None, doc=
         "Mean evaluation return from which the task counts as solved; null where it has no such standard.")
     resume: str | None = setting(None, is_path=True, expected="auto or a path", doc=
-        "Goes on with a run: its folder, one of its checkpoints, or auto for the latest run if there is one.")
+        "Continues a run: its folder, one of its checkpoints, or auto for the latest run if there is one. A setting "
+        "that is not given again keeps the run's value.")
     init_from: str | None = setting(None, is_path=True, expected="a path", doc=
         "Run folder (its best model), checkpoint or model file that a fresh run starts from: every layer that fits.")
     init_statistics: Literal["keep", "restart"] = setting("keep", doc=
@@ -142,9 +147,9 @@ class Config:
     max_actor_restarts: int = setting(3, low=0, doc=
         "Times that each learner starts a dead or hung actor again before the run fails.")
     collective_timeout_seconds: float = setting(300.0, above=0, high=604_800, doc=
-        "Longest wait of a learner for the others. Must exceed the slowest round's difference.")
+        "Longest wait of a learner for the others. Must exceed the largest difference between their round times.")
     learner_threads: int | None = setting(None, low=1, doc=
-        "CPU cores of each learner's update, idle actors that help it included; null: its share of the machine's.")
+        "CPU cores of each learner's update, including idle actors that help it; null: its share of the machine's.")
     overlap: bool = setting(False, doc=
         "Sample the next rollout while the learner trains on this one, with a policy that is one round older.")
     # fmt: on

@@ -218,7 +218,7 @@ def play_text(played: Played) -> str:
         lines.append(f"  replay       {played.deviation.words}")
     if played.film is not None:
         by = f", drawn by {played.film.backend.upper()}" if played.film.backend else ""
-        about = f"{played.film.num_pictures} pictures, {played.film.fps:g} a second{by}"
+        about = f"{played.film.num_pictures} frames, {played.film.fps:g} per second{by}"
         lines.append(f"  video        {played.film.path} ({about})")
     lines += [f"  note         {note}" for note in played.notes]
     lines += [f"  curves       {played.file('.html')}", f"  trajectory   {played.file('.npz')}"]

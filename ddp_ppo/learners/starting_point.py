@@ -1,7 +1,7 @@
 """What training starts from: fresh parameters, or what fits of the model that `init_from` names (fine-tuning).
 
 Whole layers fit or do not, by name and shape: with other observations the first layers start afresh and the rest is
-kept, with other actions it is the actor's last one. Optimizer, counters and the best return start anew in any case.
+kept, with other actions it is the actor's last one. Optimizer, counters and the best return never come from it.
 
 Shapes: P parameters, D observation size.
 """
@@ -61,7 +61,7 @@ def warm_start(config: Config, network: NetworkSpec) -> StartingPoint:
         for name in {**here, **there}
         if name not in fits
     ]
-    notes += [f"init_from: {model.path} does not fit in full; afresh: {', '.join(afresh)}"] if afresh else []
+    notes += [f"init_from: {model.path} fits only in part; initialised: {', '.join(afresh)}"] if afresh else []
     if config.init_statistics == "restart":
         return start._replace(parameters=parameters, notes=tuple(notes))
     if model.obs_rms_state is None and config.normalize_obs:

@@ -217,7 +217,7 @@ def verdict(first: GroupResult, second: GroupResult, num_verdicts: int = 1) -> s
         word = "better" if second.improvement > 0.5 else "worse"
         beats = f"its runs beat the other's with probability {second.improvement:.2f}"
         return f"{second.group.label} is {word} than {first.group.label}: {figures}; {beats}; {chance}."
-    start = f"No difference between {second.group.label} and {first.group.label} can be told: {figures}; "
+    start = f"No difference between {second.group.label} and {first.group.label} can be shown: {figures}; "
     if least > CHANCE:
         needed = next(n for n in itertools.count(2) if num_verdicts * 2.0 / math.comb(2 * n, n) <= CHANCE)
         return f"{start}with {counts} even a complete separation may be luck. Train at least {needed} seeds of each."

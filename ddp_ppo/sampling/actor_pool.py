@@ -250,7 +250,7 @@ class ActorPool:
             member.process.kill()  # it may hang; closing should not wait for it
             raise ActorError(what)
         self._restarts_left -= 1
-        self._on_restart(f"{what}; it is started anew, {self._restarts_left} more restarts")
+        self._on_restart(f"{what}; it is restarted, {self._restarts_left} more restarts")
         member.restart()
         member.watch()
 

@@ -80,7 +80,7 @@ class Diagnosis:
         return self._error(f"round {done.round + 1}: {words}")
 
     def _error(self, what: str) -> NonFiniteError:
-        return NonFiniteError(f"rank {self._plan.topology.rank}, {what}; the last checkpoint is intact")
+        return NonFiniteError(f"rank {self._plan.topology.rank}, {what}; no checkpoint holds it")
 
 
 def find_cause(learner: Learner, rollout: Rollout, seen: str) -> Cause:

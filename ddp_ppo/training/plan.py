@@ -287,7 +287,7 @@ def plan_lines(plan: Plan) -> dict[str, str]:
         ("instances", _instances_text(plan)),
         (
             "round",
-            f"{config.rollout_length} steps x {topology.num_envs} environments = {samples:,} samples a learner, "
+            f"{config.rollout_length} steps x {topology.num_envs} environments = {samples:,} samples per learner, "
             f"{steps:,} transitions in all",
         ),
         ("update", plan.kind.update_text(plan)),

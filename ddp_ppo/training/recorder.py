@@ -189,7 +189,9 @@ class Recorder(FaultRecorder):
         )
         self.console.progress(line, keep=is_last or not math.isnan(row[SCORE]))
         if is_last and math.isnan(self._recent_return):
-            self.say("note: no episode has ended so far; max_episode_steps would end them after so many steps")
+            limit = self._plan.env.max_episode_steps
+            advice = f"their time limit is {limit:,} steps" if limit else "max_episode_steps would set a time limit"
+            self.say(f"note: no episode has ended in this training; {advice}")
 
     def anomaly(self, anomaly: Anomaly, round_index: int, env_steps: int) -> None:
         assert self._events is not None

@@ -76,7 +76,7 @@ def arithmetic(config: Config, num_learners: int) -> dict[str, int]:
         "transitions a round": transitions,
         "minibatch_size": min(config.ppo.minibatch_size, config.samples_per_round),
         "mini-batches an epoch": batches,
-        "gradient steps a round": config.ppo.num_epochs * batches,
+        "gradient steps per round": config.ppo.num_epochs * batches,
         "rounds": rounds,
         "transitions of the run": rounds * transitions,
         "gradient steps of the run": rounds * config.ppo.num_epochs * batches,
@@ -131,7 +131,7 @@ def _notes(config: Config, scaled: Config, factor: Fraction, rows: dict[str, tup
             f"advantages look about {horizon:.0f} steps ahead (1 / (1 - gamma * gae_lambda)) but rollouts then end "
             f"after {scaled.rollout_length}: {after:.0%} of their weight comes from the critic there, now {before:.0%}"
         )
-    before, after = rows["gradient steps a round"]
+    before, after = rows["gradient steps per round"]
     if after > before:
         notes.append(
             f"one round's data takes {_shown(Fraction(after, before))} the gradient steps: watch train/approx_kl, "

@@ -157,7 +157,7 @@ class CommandTest(FolderTestCase):
         self.assertEqual(ended.code, 1, ended.out + ended.err)
         self.assertIn("FAULT: step 17: column 0 of the observation is nan", ended.out)
         self.assertIn("not tried: model, first observation", ended.out)
-        self.assertIn(f"mend first: interface; then: ddp-ppo check {config}", ended.out)
+        self.assertIn(f"fix first: interface; then: ddp-ppo check {config}", ended.out)
 
     def test_a_mistake_in_the_configuration_is_one_line_and_status_2(self):
         ended = self.check(self.config("typo", "env_id: CartPol-v1\n"))

@@ -152,6 +152,10 @@ class EverySettingTest(ConfigCase):
         for key in ("name", "origins"):
             self.assert_refused(f"{key}: x\n", f"{key}: unknown setting")
 
+    def test_a_number_beyond_all_limits_is_told_why(self):  # D16
+        with self.assertRaisesRegex(ConfigError, r"learning_rate: got 1e\+19; .* > 0 \(no setting may exceed 1e\+18\)"):
+            Config(learning_rate=1e19)
+
 
 if __name__ == "__main__":
     unittest.main()

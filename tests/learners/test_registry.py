@@ -318,7 +318,7 @@ class ImageTest(FolderTestCase):
         settings = {"env_id": "ddp_ppo.tasks.catch:Catch-v0", "env_kwargs": {"is_image": True}, "conv_channels": (4,)}
         text = plan_text(prepare(Config(device="cpu", **settings), environ={}))
         self.assertIn("convolutions 4, 64x64 tanh", text)
-        self.assertIn("gradient steps a round, by torch", text)
+        self.assertIn("gradient steps per round, by torch", text)
         flat = prepare(Config(device="cpu", **{**settings, "conv_channels": ()}), environ={})
         self.assertIn("images [8, 8, 1] are flattened for an MLP; conv_channels: [16, 32]", "".join(flat.notes))
 

@@ -79,7 +79,7 @@ class WarmStartTest(unittest.TestCase):
         self.assertIn(str(self.path), note)
         self.assertTrue(
             note.endswith(
-                "afresh: actor.0 (5 -> 8 here, 3 -> 8 in the model), critic.0 (5 -> 8 here, 3 -> 8 in the model), "
+                "initialised: actor.0 (5 -> 8 here, 3 -> 8 in the model), critic.0 (5 -> 8 here, 3 -> 8 in the model), "
                 "observation statistics (5 columns here, 3 columns in the model)"
             ),
             note,
@@ -171,7 +171,7 @@ class RunTest(FolderTestCase):
             self.tiny, "run_name=acrobot", "env_id=Acrobot-v1", f"init_from={self.first}", "total_env_steps=64"
         )
         self.assertIn(
-            f"note: init_from: {self.first}/model_best.pt does not fit in full; afresh: actor.0 (6 -> 8", ended.out
+            f"note: init_from: {self.first}/model_best.pt fits only in part; initialised: actor.0 (6 -> 8", ended.out
         )
         self.assertEqual(len(read_csv(self.work / "output" / "tiny-acrobot" / "metrics.csv")), 1)
 

@@ -43,7 +43,7 @@ class RunsTest(FolderTestCase):
         self.assertEqual((code, err), (0, ""))
         self.assertIn("differs        gamma: 0.99 | 0.9", out)
         self.assertRegex(out, r"tiny-a and tiny-c part in round 1: train/\w+ \S+ / \S+, ")
-        self.assertIn("verdict        No difference between tiny, gamma 0.9 and tiny, gamma 0.99 can be told", out)
+        self.assertIn("verdict        No difference between tiny, gamma 0.9 and tiny, gamma 0.99 can be shown", out)
         page = (self.work / "page.html").read_text()
         for title in ("Results", "Learning curves", "Seeds", "Settings that differ", "Versions that differ"):
             self.assertIn(f"<h2>{title}</h2>", page)

@@ -272,7 +272,7 @@ class PlanTextTest(unittest.TestCase):
         lines = self.lines(environ=environ, num_gpus=2, num_actors=4)
         self.assertIn("2 on cpu, gloo", lines["learners"])
         self.assertIn("6 environments, 12 in total", lines["actors"])
-        self.assertIn("600 samples a learner, 1,200 transitions in all", lines["round"])
+        self.assertIn("600 samples per learner, 1,200 transitions in all", lines["round"])
         self.assertIn("9 rounds = 10,800", lines["run"])
 
     def test_the_environment_is_shown_as_it_will_be_used(self):

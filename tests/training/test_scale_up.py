@@ -27,7 +27,7 @@ class ArithmeticTest(unittest.TestCase):
     def test_the_present_is_shown_beside_what_would_be(self):
         before = {name: row[0] for name, row in self.scaled("4x", "transitions").rows.items()}
         expected = {"environments": 16, "rollout_length": 128, "transitions a round": 2048, "minibatch_size": 64}
-        expected |= {"mini-batches an epoch": 32, "gradient steps a round": 320, "rounds": 489}
+        expected |= {"mini-batches an epoch": 32, "gradient steps per round": 320, "rounds": 489}
         expected |= {"transitions of the run": 1_001_472, "gradient steps of the run": 156_480}
         self.assertEqual(before, expected)
 
@@ -42,14 +42,14 @@ class ArithmeticTest(unittest.TestCase):
         self.assertEqual(result.settings, {"num_envs": 64})
         self.assertEqual(result.rows["transitions a round"], (2048, 8192))
         self.assertEqual(result.rows["minibatch_size"], (64, 64))
-        self.assertEqual(result.rows["gradient steps a round"], (320, 1280))
+        self.assertEqual(result.rows["gradient steps per round"], (320, 1280))
         self.assertEqual(result.rows["rounds"], (489, 123))  # 122.07
         self.assertIn("4x the gradient steps", " ".join(result.notes))
 
     def test_kept_updates_multiply_the_mini_batch_and_lessen_the_gradient_steps_of_the_run(self):
         result = self.scaled("4x", "updates")
         self.assertEqual(result.settings, {"num_envs": 64, "minibatch_size": 256})
-        self.assertEqual(result.rows["gradient steps a round"], (320, 320))
+        self.assertEqual(result.rows["gradient steps per round"], (320, 320))
         self.assertEqual(result.rows["gradient steps of the run"], (156_480, 39_360))  # 123 * 320
         self.assertIn("0.0006", " ".join(result.notes))  # 3e-4 times the square root of 4
 

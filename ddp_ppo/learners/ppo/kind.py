@@ -54,7 +54,7 @@ def _update_text(job: LearnerJob) -> str:
     cores = 1 + _has_worker(job) if backend == "numpy" else job.num_threads
     return (
         f"{config.ppo.num_epochs} epochs x {batches} mini-batches of {size}{rest} "
-        f"= {config.ppo.num_epochs * batches} gradient steps a round, by {backend}, cores: {cores}"
+        f"= {config.ppo.num_epochs * batches} gradient steps per round, by {backend}, cores: {cores}"
     )
 
 
