@@ -57,6 +57,7 @@ NOT_RUN = {
 }
 NEEDS = {
     " export ": "onnxruntime",
+    "/run_policy.py": "onnxruntime",  # written by an export
     "--against sb3": "stable_baselines3",
     "scripts/tune.py": "optuna",
     "LunarLander": "Box2D",
