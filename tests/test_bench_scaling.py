@@ -7,6 +7,7 @@ import unittest
 from dataclasses import replace
 from pathlib import Path
 
+from tests.support.mujoco_tasks import needs_batch
 from tests.support.process import FolderTestCase, Program
 
 ROOT = Path(__file__).resolve().parents[1]
@@ -273,6 +274,7 @@ class ProgramTest(FolderTestCase):
         self.assertEqual(found["num_actors"], 2)
         self.assertTrue(all(value > 0 for value in found.values()), found)
 
+    @needs_batch
     def test_an_actor_s_step_is_measured_with_its_parts(self):
         found = self.run_code("actor_step(16)", "probes")
         self.assertGreater(found["physics"], found["inference"])

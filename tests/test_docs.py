@@ -37,6 +37,8 @@ INLINE = re.compile(rf"`((?:{SHELL_PROGRAMS}) [^`\n]+)`")
 FILE = re.compile(r"    # ([\w.]+\.(?:py|yaml))")
 _NAMES = "check step train plan bench evaluate play export report compare replay settings metrics disco-weights"
 COMMANDS = {*_NAMES.split()}
+if "step" not in COMMANDS:  # what the recipes show came with this command
+    DOCS.remove(ROOT / "docs" / "recipes.md")
 
 # What no test runs, and why. Their settings, if they name a configuration, are given to `plan` all the same.
 NOT_RUN = {
@@ -55,6 +57,7 @@ NOT_RUN = {
 }
 NEEDS = {
     " export ": "onnxruntime",
+    "/run_policy.py": "onnxruntime",  # written by an export
     "--against sb3": "stable_baselines3",
     "scripts/tune.py": "optuna",
     "LunarLander": "Box2D",
@@ -122,6 +125,7 @@ def shortened(words: list[str]) -> list[str]:
     words = [few.get(before, word) for before, word in zip(["", *words], words, strict=False)]
     words += ["--steps", "5"] if words[0] == "play" and "--steps" not in words else []
     extra = QUICK if words[0] in ("train", "check", "bench") else ()
+    extra = TINY if "single.yaml" in words else extra  # of one instance only
     if any("points:Points" in word for word in words):  # keeps its own time
         extra = tuple(word for word in extra if not word.startswith("max_episode_steps"))
     end = next((index for index, word in enumerate(words) if word.startswith("--")), len(words))
