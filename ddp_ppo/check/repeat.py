@@ -86,7 +86,7 @@ def _check_saved_state(env: BatchEnv, leading: NDArray[Any], report: Report, tri
     with trial.envs(len(_SEEDS)) as other:
         reset(other, _OTHER_SEEDS)
         restored = record(other, call("set_state", other.restore, state), actions)
-    complaint = "an environment that is restored goes on differently: get_state and set_state miss something"
+    complaint = "an environment that is restored continues differently: get_state and set_state miss something"
     require_equal(report, "saved state", (going_on, restored), complaint)
 
 

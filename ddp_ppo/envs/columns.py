@@ -103,7 +103,7 @@ def _of_metadata(env: Any) -> Interface:
         )
     except TypeError as error:
         raise EnvError(
-            f"metadata of {type(env).__name__}: a column is no (name, ...): {describe_cause(error)}"
+            f"metadata of {type(env).__name__}: a column is not (name, ...): {describe_cause(error)}"
         ) from error
     return Interface(obs, action, _number(env, "dt", "tau"), getattr(env, "frame_skip", None))
 
