@@ -15,8 +15,8 @@ Shapes: K environments, D observation size, A action size.
 from __future__ import annotations
 
 import argparse
-import importlib.util
 import csv
+import importlib.util
 import json
 import math
 import sys

@@ -214,9 +214,7 @@ def _verdicts(comparison: Comparison) -> Sequence[str]:
     if others:
         return comparison.verdicts
     seeds = "seed" if len(first.scores) == 1 else "seeds"
-    return [
-        f"One configuration, {first.group.label}, with {len(first.scores)} {seeds}: there is nothing to compare it with."
-    ]
+    return [f"One configuration, {first.group.label}, with {len(first.scores)} {seeds}: nothing to compare it with."]
 
 
 def _result_note(comparison: Comparison) -> str:
