@@ -65,10 +65,10 @@ set_up() {
             echo "setting up $VENV (once) ..." >&2
             rm -f "$STAMP"
             "$python" -m venv --clear "$VENV"
-            (cd "$ROOT" && "$VENV_PYTHON" -m pip install -qq --disable-pip-version-check \
-                -c constraints.txt --config-settings editable_mode=compat -e '.[dev]') ||
+            (cd "$ROOT" && "$VENV_PYTHON" -m pip install -qq --disable-pip-version-check -c constraints.txt -e '.[dev]') ||
                 fail "the set-up failed for the reason above; fix it and try again"
             fingerprint >"$STAMP"
+            echo "ddp-ppo in messages: ./run.sh here, or after 'source $VENV/bin/activate' everywhere" >&2
         fi
     } 9<"$ROOT/run.sh"
 }

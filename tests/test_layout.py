@@ -190,6 +190,11 @@ class LayoutTest(unittest.TestCase):
             with self.subTest(package):
                 self.assertIn(f"mypy-{package}.*", setup, "say in setup.cfg that mypy may miss it")
 
+    def test_an_editable_install_is_a_path_that_type_checkers_and_scripts_next_to_the_clone_find(self):
+        setup = configparser.ConfigParser()
+        setup.read(ROOT / "setup.cfg")
+        self.assertEqual(setup["editable_wheel"]["mode"], "compat")
+
     def test_what_an_actor_loads_does_not_load_torch_even_indirectly(self):
         loaded_by_actors = {name for name in self.modules if name.split(".")[0] in TORCH_FREE_FOLDERS} - TORCH
         for name in sorted(loaded_by_actors | ACTOR_MODULES):
