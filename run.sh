@@ -169,6 +169,7 @@ set_up() {
             echo "setting up $VENV (once) ..." >&2
             rebuild "${PYTHON:-python3}"
             fingerprint >"$STAMP"
+            echo "ddp-ppo in messages: ./run.sh here, or after 'source $VENV/bin/activate' everywhere" >&2
         fi
     } 9<"$ROOT/run.sh"
 }

@@ -55,7 +55,7 @@ def text_of(error: BaseException) -> str:
     try:
         text = " ".join(str(error).split())
     except FAULTS as another:
-        return f"(its text cannot be told: {type(another).__name__})"
+        return f"(its text cannot be shown: {type(another).__name__})"
     return printable(text)
 
 

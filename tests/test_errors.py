@@ -25,7 +25,7 @@ class CauseTest(unittest.TestCase):
         self.assertEqual(describe_cause(SystemExit()), "SystemExit")
 
     def test_an_exception_without_a_text_does_not_replace_the_cause(self):
-        self.assertEqual(describe_cause(Mute()), "Mute: (its text cannot be told: RuntimeError)")
+        self.assertEqual(describe_cause(Mute()), "Mute: (its text cannot be shown: RuntimeError)")
 
     def test_what_utf_8_cannot_hold_is_escaped(self):
         self.assertEqual(describe_cause(ValueError("\u00e4 \udcff")), "ValueError: \u00e4 \\udcff")

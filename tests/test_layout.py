@@ -14,6 +14,7 @@ from pathlib import Path
 ROOT = Path(__file__).resolve().parents[1]
 PACKAGE = ROOT / "ddp_ppo"
 TESTS = ROOT / "tests"
+ARCHITECTURE = ROOT / "docs" / "architecture.md"
 
 # Lowest first; a folder (or a module of the top level) imports from itself and from what stands before it.
 FOLDERS = [
@@ -68,7 +69,6 @@ LONGER_FILES = {
 }
 # Modules without tests, though they do something; this may only become shorter.
 UNTESTED = {
-    "cli.commands",
     "learners.disco.kind",
     "learners.ppo.kind",
 }
@@ -144,6 +144,19 @@ class LayoutTest(unittest.TestCase):
             with self.subTest(path.parent.name):
                 self.assertGreaterEqual(len(doc.splitlines()), 2, "what lives here, and where to begin")
 
+    def test_each_folder_names_the_folders_that_it_imports(self):
+        folders = {name.split(".")[0] for name in self.modules if (PACKAGE / name.split(".")[0]).is_dir()}
+        rows = dict(re.findall(r"^\| `(\w+)` \|.*\| ([\w, ]*)\|$", ARCHITECTURE.read_text(), re.M))
+        for folder in folders - {"cli"}:  # which imports everything
+            modules = [name for name in self.all if is_part_of(name, folder)]
+            targets = {one.split(".")[0] for name in modules for one in self.own(self.all[name])} & folders - {folder}
+            expected = [one for one in FOLDERS if one in targets]
+            doc = " ".join(ast.get_docstring(ast.parse((PACKAGE / folder / "__init__.py").read_text())).split())
+            named = re.search(r"Imports ([\w, ]+?)(?:; torch-free)?\.", doc)[1]
+            with self.subTest(folder):
+                self.assertEqual([] if "nothing" in named else re.split(r", | and ", named), expected)
+                self.assertEqual(rows[folder].strip().split(", ") if rows[folder].strip() else [], expected)
+
     def test_imports_go_downwards_only(self):
         height = {folder: number for number, folder in enumerate(FOLDERS)}
         for name, imported in self.all.items():
@@ -176,6 +189,11 @@ class LayoutTest(unittest.TestCase):
         for package in imported - set(sys.stdlib_module_names) - ALWAYS_TYPED - {"ddp_ppo", "__future__"}:
             with self.subTest(package):
                 self.assertIn(f"mypy-{package}.*", setup, "say in setup.cfg that mypy may miss it")
+
+    def test_an_editable_install_is_a_path_that_type_checkers_and_scripts_next_to_the_clone_find(self):
+        setup = configparser.ConfigParser()
+        setup.read(ROOT / "setup.cfg")
+        self.assertEqual(setup["editable_wheel"]["mode"], "compat")
 
     def test_what_an_actor_loads_does_not_load_torch_even_indirectly(self):
         loaded_by_actors = {name for name in self.modules if name.split(".")[0] in TORCH_FREE_FOLDERS} - TORCH

@@ -16,6 +16,7 @@ from __future__ import annotations
 
 import argparse
 import csv
+import importlib.util
 import json
 import math
 import sys
@@ -95,6 +96,7 @@ def train_sb3(run: Run) -> Path:
     for key, allowed in _SAME_ONLY.items():
         if (value := config.values()[key]) not in allowed:
             raise ConfigError(f"--against sb3: {key}: {value} has no counterpart in {_PACKAGE}")
+    _require_installed()
     print(f"training {_PACKAGE}, seed {seed}, {config.total_env_steps:,} environment steps ...", flush=True)
     rows = _train(config, num_learners=round(run.transitions_per_round / config.samples_per_round))
     _write(folder, run, settings, rows)
@@ -161,16 +163,17 @@ def _train(config: Config, *, num_learners: int) -> list[dict[str, float]]:
     return rows
 
 
+def _require_installed() -> None:
+    if importlib.util.find_spec("stable_baselines3") is None:
+        raise ConfigError(f"--against sb3: {_PACKAGE} is not installed; pip install -c constraints.txt -e '.[compare]'")
+
+
 def _model(config: Config, num_learners: int) -> tuple[Any, Any]:
     """The learner and its normalised environments."""
-    try:
-        from stable_baselines3 import PPO
-        from stable_baselines3.common.logger import Logger
-        from stable_baselines3.common.vec_env import DummyVecEnv, VecNormalize
-    except ImportError:
-        message = f"--against sb3: {_PACKAGE} is not installed; pip install -c constraints.txt -e '.[compare]'"
-        raise ConfigError(message) from None
     import torch
+    from stable_baselines3 import PPO
+    from stable_baselines3.common.logger import Logger
+    from stable_baselines3.common.vec_env import DummyVecEnv, VecNormalize
 
     torch.set_num_threads(1)
     envs = VecNormalize(

@@ -1,4 +1,4 @@
-"""`ddp-ppo bench config.yaml`: which actors x environments are quickest on this machine, by trying them for a minute.
+"""`ddp-ppo bench config.yaml`: which actors x environments are fastest on this machine, by trying them for a minute.
 
 Every candidate keeps the samples of a round and the mini-batches as they are, so that learning stays the same up to
 the length of the rollouts. Each is a real training of a few rounds in a temporary folder.
@@ -96,7 +96,7 @@ def measure(config: Config, candidate: Candidate, environ: Mapping[str, str], fo
 
 
 def run(config: Config, *, environ: Mapping[str, str], seconds: float, console: Console) -> list[Candidate]:
-    """Tries candidates until the time is up and prints each; the quickest comes first in the result."""
+    """Tries candidates until the time is up and prints each; the fastest comes first in the result."""
     config = one_learner(config)
     deadline = time.monotonic() + seconds
     done: list[Candidate] = []
@@ -113,6 +113,6 @@ def run(config: Config, *, environ: Mapping[str, str], seconds: float, console: 
             )
     own, best = done[0], max(done, key=lambda one: one.steps_per_second)
     times = f"{best.steps_per_second / own.steps_per_second:.2f} times the configuration's own speed"
-    console.say(entry("quickest", f"{best.words}: {times}"))
+    console.say(entry("fastest", f"{best.words}: {times}"))
     console.say(entry("note", "train both and compare their returns: the length of rollouts matters for learning"))
     return sorted(done, key=lambda one: -one.steps_per_second)

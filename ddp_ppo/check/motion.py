@@ -83,9 +83,7 @@ def check_small_actions(trial: Trial, report: Report) -> None:
     with trial.envs(1) as batch:
         still = _pulse(batch, env.action.neutral())
         if not _is_same(still, _pulse(batch, env.action.neutral())):
-            report.notes.append(
-                "two equal tries differ, so that what an action moves cannot be told; see repeatability"
-            )
+            report.notes.append("two equal tries differ, so it is unknown what an action moves; see repeatability")
             return
         effects = [_effect(batch, still, env, index) for index in range(num_tried)]
     columns, shares = trial.interface.obs, _shares(np.array([effect.change for effect in effects]))

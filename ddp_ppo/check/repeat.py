@@ -124,7 +124,7 @@ def _check_saved_state(env: BatchEnv, leading: NDArray[Any], report: Report, tri
     with trial.envs(num_envs) if has_room else nullcontext(env) as other:
         reset(other, _OTHER_SEEDS[:num_envs])
         restored = record(other, call("set_state", other.restore, state), actions)
-    complaint = "an environment that is restored goes on differently: get_state and set_state miss something"
+    complaint = "an environment that is restored continues differently: get_state and set_state miss something"
     require_equal(report, "saved state", (going_on, restored), complaint)
 
 

@@ -13,7 +13,7 @@ import os
 import re
 import shlex
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from functools import partial
 from pathlib import Path
 from typing import Any, NoReturn
@@ -354,8 +354,15 @@ def run_bench(options: argparse.Namespace) -> int:
     config = load_config(options.config, options.overrides)
     results = run(config, environ=dict(os.environ), seconds=options.seconds, console=Console())
     _write_json(options, {"candidates": [vars(result) for result in results]})
-    print(f"train it       ddp-ppo train {shlex.join([options.config, *options.overrides])} {results[0].words}")
+    words = _with_words(options.overrides, results[0].words.split())
+    print(f"train it       ddp-ppo train {shlex.join([options.config, *words])}")
     return 0
+
+
+def _with_words(words: Sequence[str], others: Sequence[str]) -> list[str]:
+    """KEY=VALUE words, others in place of those with the same key."""
+    keys = {word.partition("=")[0] for word in others}
+    return [*(word for word in words if word.partition("=")[0] not in keys), *others]
 
 
 def _use_one_thread() -> None:

@@ -9,12 +9,14 @@ import argparse
 from collections.abc import Callable
 from pathlib import Path
 
+from ddp_ppo import __version__
 from ddp_ppo.cli import commands
 
 
 def command_parser() -> argparse.ArgumentParser:
     """The parser of all commands; the namespace that it returns has the command's function as `run`."""
     parser = argparse.ArgumentParser(prog="ddp-ppo", description="PPO on every core and GPU of a machine.")
+    parser.add_argument("--version", action="version", version=f"ddp-ppo {__version__}")
     subparsers = parser.add_subparsers(required=True, metavar="COMMAND")
     for add_options, run, name, text in _COMMANDS:
         command = subparsers.add_parser(name, help=text, description=text)

@@ -67,7 +67,7 @@ class Config:
         "LearnerKind that a module of yours holds.")
     num_gpus: int = setting(1, low=1, doc=
         "Learners of the complete run, on all nodes together. More than one needs torchrun.")
-    num_actors: int = setting(2, low=1, doc=
+    num_actors: int | Literal["auto"] = setting("auto", low=1, doc=
         "Actor processes of the complete run, a multiple of num_gpus; auto: as few for each learner as keep its cores "
         "busy. Results do not depend on it.")
     actors_per_gpu: int | None = setting(None, low=1, doc=

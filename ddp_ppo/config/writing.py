@@ -45,8 +45,9 @@ def settings_reference() -> str:
         "",
         "Every setting of a configuration file, which is also a `KEY=VALUE` word on the command line. This page is",
         "what `ddp-ppo settings` prints. `inherits: other.yaml`, relative to the file, takes everything from another",
-        "file first, sections key by key. In paths `~` and `$VARIABLES` stand for what they do in a shell. In place of",
-        "a file a command takes the name of one in `configs/` (`ant`), or a task (`Ant-v5`): its file there or `base`.",
+        "file first, sections key by key. In paths `~` and `$VARIABLES` stand for what they do in a shell. Instead of",
+        "a file, a command takes the name of one in `configs/` (`ant`), or a task (`Ant-v5`): its file there or",
+        "`base`.",
         "",
         *_table(one for one in settings if "." not in one.name),
     ]

@@ -106,7 +106,7 @@ def _columns_of_metadata(env: Any) -> tuple[tuple[Column, ...], tuple[Column, ..
         )
     except TypeError as error:
         raise EnvError(
-            f"metadata of {type(env).__name__}: a column is no (name, ...): {describe_cause(error)}"
+            f"metadata of {type(env).__name__}: a column is not (name, ...): {describe_cause(error)}"
         ) from error
     return obs, action
 

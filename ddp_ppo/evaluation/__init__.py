@@ -1,4 +1,4 @@
 """What a trained policy achieves: episodes that are evaluated, played, recorded and drawn.
 
-Imports runs, sampling and report. Start with `evaluate.py`.
+Imports maths, actions, config, processes, envs, sampling, runs and report. Start with `evaluate.py`.
 """

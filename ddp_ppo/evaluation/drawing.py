@@ -87,7 +87,7 @@ class _Replay:
         arguments = {"env_kwargs": {}, "backend": "auto", "max_episode_steps": None, **scene.env_arguments}
         own_class = own_class_path(arguments["env_id"], arguments["backend"])
         if own_class is not None:
-            raise NoPictureError(f"{own_class} is no Gymnasium environment; only those can be drawn")
+            raise NoPictureError(f"{own_class} is not a Gymnasium environment; only those can be drawn")
         self.env_kwargs: Mapping[str, Any] = arguments["env_kwargs"]
         self.env = self._build(arguments["env_id"], mode, arguments["max_episode_steps"])
         self.drift = 0.0

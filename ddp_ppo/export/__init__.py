@@ -1,4 +1,4 @@
 """Trained policies as files for other programs, and how closely these files match the policy.
 
-Imports runs, sampling, policies and envs. Start with `export.py`.
+Imports maths, actions, config, envs, policies, sampling and runs. Start with `export.py`.
 """

@@ -48,7 +48,7 @@ from ddp_ppo.text import entry
 
 FORMAT = 1
 NOTE = (
-    "These files compute the actions that training computed. That is no validation on a real robot: where its "
+    "These files compute the actions that training computed. That does not validate it on a real robot: where its "
     "observations come from, delays, actuators and safety limits were not looked at. Neither does policy.onnx look "
     "whether an observation is finite: it acts on a NaN as on any other value."
 )
@@ -94,7 +94,9 @@ def export(place: str | Path, folder: str | Path | None = None) -> Exported:
         raise ConfigError("export needs onnx and onnxruntime: pip install 'ddp-ppo[export]'")
     model = in_environment(load_model(place))
     if ":" in (custom := model.info.get("policy_backend", "")):
-        raise ConfigError(f"export: {model.path} acts by the custom {custom}; only MLPs and convolutions are exported")
+        raise ConfigError(
+            f"export: {model.path} acts through the custom policy {custom}; only MLPs and convolutions are exported"
+        )
     target = model.path.with_name(f"{model.path.stem}_export") if folder is None else Path(folder)
     try:
         target.mkdir(parents=True, exist_ok=True)

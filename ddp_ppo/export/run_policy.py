@@ -6,7 +6,7 @@
     from run_policy import Policy
     action = Policy("policy.npz")(obs)    # obs [D] or [N, D] as the environment gives it; policy.json names the columns
 
-It computes what training computed. That is no validation on a real robot: where its observations come from, delays,
+It computes what training computed. That does not validate it on a real robot: where its observations come from, delays,
 actuators and safety limits are another matter.
 """
 

@@ -1,4 +1,4 @@
 """HTML pages and plots: the report of one run, the comparison of several.
 
-Imports runs. Start with `report.py`.
+Imports maths, config and runs. Start with `report.py`.
 """

@@ -213,16 +213,15 @@ def _verdicts(comparison: Comparison) -> Sequence[str]:
     (first, *others) = comparison.results
     if others:
         return comparison.verdicts
-    return [
-        f"One configuration, {first.group.label}, with {len(first.scores)} seeds: there is nothing to set it against."
-    ]
+    seeds = "seed" if len(first.scores) == 1 else "seeds"
+    return [f"One configuration, {first.group.label}, with {len(first.scores)} {seeds}: nothing to compare it with."]
 
 
 def _result_note(comparison: Comparison) -> str:
     return (
-        f"{comparison.metric} at {comparison.steps:,.0f} environment steps, where the shortest run stands (at most "
+        f"{comparison.metric} at {comparison.steps:,.0f} environment steps, where the shortest run ends (at most "
         f"{STEPS_TOLERANCE:.0%} later). "
-        "P: how likely a run beats one of the first group. Chance: how often equal groups part as far."
+        "P: how likely a run beats one of the first group. Chance: how often equal groups differ this much."
     )
 
 
@@ -248,7 +247,7 @@ def _seed_table(comparison: Comparison) -> tuple[Sequence[str], Sequence[Sequenc
         for one in comparison.results
         for run, score in zip(one.group.runs, one.scores, strict=True)
     ]
-    return ("group", "run", "seed", "score", "environment steps in all"), rows
+    return ("group", "run", "seed", "score", "environment steps in total"), rows
 
 
 def _differences(comparison: Comparison) -> list[tuple[str, list[str]]]:
@@ -261,4 +260,4 @@ def _parting_words(parting: Parting) -> str:
     if parting.round is None:
         return f"{runs} are equal in all {parting.num_rounds:,} common rounds"
     named = text.listed([f"{name} {a:.7g} / {b:.7g}" for name, a, b in parting.metrics], _MOST_METRICS)
-    return f"{runs} part in round {parting.round}: {named}"
+    return f"{runs} first differ in round {parting.round}: {named}"

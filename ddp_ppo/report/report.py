@@ -75,7 +75,7 @@ def record(run: Run) -> dict[str, str]:
         "training time": duration(run.column(ELAPSED_SECONDS)[-1]),
         "output folder": str(run.path.absolute()),
         "evaluation": _evaluation(run),
-        "replay": "\n".join(_later_evaluations(run)) or f"none yet: ddp-ppo evaluate {quote(str(run.path))}",
+        "replay": "\n".join(_later_evaluations(run)) or f"not replayed yet: ddp-ppo evaluate {quote(str(run.path))}",
     }
 
 

@@ -1,4 +1,4 @@
 """The files of a run, written and read: its folder, checkpoints, models, metrics and events.
 
-Imports config, envs and policies. Start with `folder.py`.
+Imports maths, config, envs and policies. Start with `folder.py`.
 """

@@ -76,9 +76,9 @@ def require_whole(content: dict[str, Any]) -> None:
     """
     _require_parts("it", content, _PARTS)
     if not all(type(content[name]) is int and content[name] >= 0 for name in _COUNTS):
-        raise ValueError("round or env_steps is no count")
+        raise ValueError("round or env_steps is not a count")
     if not all(type(content[name]) in (int, float) for name in _NUMBERS):
-        raise ValueError(f"one of {', '.join(_NUMBERS)} is no number")
+        raise ValueError(f"one of {', '.join(_NUMBERS)} is not a number")
     network = network_of(content)
     EnvSpec(**with_tuples(content["env"]))
     for name, size in (("obs_rms_state", network.obs_size), ("return_rms_state", 1)):

@@ -10,7 +10,7 @@ _INTRODUCTION = """\
 # Metrics
 
 The columns of `metrics.csv`, which has one row per round; this page is what `ddp-ppo metrics` prints. An empty cell
-means that there was nothing to report. A metric has a column from the first round that reports it.
+means that there was nothing to report. A metric gets its column in the first round that reports it.
 
 With several learners a value is their mean, weighted by samples, or their sum. What is the same for all of them, or
 measured by one of them alone, is the value of rank 0. Two equal runs differ in `time/*` and `resource/*` alone.

@@ -158,7 +158,7 @@ METRICS: tuple[Metric, ...] = (  # in the order of the charts
     _stage("transfer", "moving the rollout to the learner's device and normalising it"),
     _stage("train", "epochs of gradient steps", "large: larger mini-batches, fewer epochs"),
     _stage("sync", "collectives, waiting for slower learners included", "large: learners are unequally fast"),
-    _stage("record", "evaluation of this round, files of the round before", "large: raise `eval_interval`"),
+    _stage("record", "evaluation of this round, files of the previous round", "large: raise `eval_interval`"),
     Metric(name=seconds_of("idle"), unit="s", question="time", label="mean over actors",
            title="Waiting for the slowest actor, seconds",
            doc="how long an actor waits on average for the slowest one; a part of sampling",

@@ -1,4 +1,4 @@
 """Environments that come with the project.
 
-Imports only `protocols.py`. Start with `catch.py`.
+Imports nothing else from the package but protocols. Start with `catch.py`.
 """

@@ -34,7 +34,7 @@ class RunTest(unittest.TestCase):
         stream = io.StringIO()
         (one,) = run(CONFIG, environ={}, seconds=0.0, console=Console(stream))
         self.assertGreater(min(one.steps_per_second, one.sample_seconds, one.train_seconds), 0.0)
-        last = [line for line in stream.getvalue().splitlines() if line.startswith("quickest")]
+        last = [line for line in stream.getvalue().splitlines() if line.startswith("fastest")]
         self.assertIn(f"{one.words}: 1.00 times the configuration's own speed", last[0])
 
 

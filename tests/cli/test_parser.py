@@ -6,6 +6,7 @@ import os
 import unittest
 from pathlib import Path
 
+import ddp_ppo
 from ddp_ppo.cli import commands
 from ddp_ppo.cli.parser import command_parser
 
@@ -45,6 +46,12 @@ class ParserTest(unittest.TestCase):
         text = command_parser().format_help()
         for name in COMMANDS:
             self.assertRegex(text, rf"\n    {name}\s")
+
+    def test_the_version_is_that_of_the_package(self):
+        out = io.StringIO()
+        with contextlib.redirect_stdout(out), self.assertRaises(SystemExit) as ended:
+            command_parser().parse_args(["--version"])
+        self.assertEqual((ended.exception.code, out.getvalue()), (0, f"ddp-ppo {ddp_ppo.__version__}\n"))
 
     def test_settings_follow_the_configuration(self):
         options = self.parse("train", "ant", "seed=3", "ppo.clip_range=0.1", "--nproc", "2")

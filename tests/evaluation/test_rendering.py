@@ -83,7 +83,7 @@ class FailureTest(RenderingTestCase):
 
     def test_a_class_of_one_s_own(self):
         scene = painted(env_id="tests.support.drawing:Painter")
-        self.assertIn("tests.support.drawing:Painter is no Gymnasium environment", self.reason(scene))
+        self.assertIn("tests.support.drawing:Painter is not a Gymnasium environment", self.reason(scene))
 
     def test_an_environment_that_does_not_draw(self):
         scene = painted(env_id="tests.support.fixtures:Count-v0")

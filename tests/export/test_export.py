@@ -72,7 +72,7 @@ class ExportTest(OwnFolderTestCase):
         self.assertEqual(document["action"]["columns"][0], thigh | {"low": -1.0, "high": 1.0})
         self.assertEqual((document["dt_seconds"], document["frame_skip"]), (0.05, 5))
         self.assertEqual(document["env"]["max_episode_steps"], 1000)
-        self.assertIn("no validation on a real robot", document["note"])
+        self.assertIn("does not validate it on a real robot", document["note"])
         self.assertLessEqual({"torch", "numpy", "onnx", "onnxruntime", "ddp_ppo"}, set(document["versions"]))
 
     def test_hashes_are_those_of_the_files(self):
@@ -136,7 +136,7 @@ class CommandTest(OwnFolderTestCase):
         self.assertEqual([each["name"] for each in document["parity"]["results"]][1:], ["policy.onnx", "run_policy.py"])
         self.assertIn("2,048 real and 8,192 extreme observations", out)
         self.assertRegex(out, r"policy\.onnx +\d\.\de-0[6-9] +\d\.\de-0[6-9]")
-        self.assertRegex(out, r"no validation on a real robot")
+        self.assertRegex(out, r"does not validate it on a real robot")
         self.assertRegex(out, r"python \S+/model_best_export/run_policy\.py\n\Z")
 
     def test_paths_count_from_where_it_was_started_wherever_the_environment_goes(self):

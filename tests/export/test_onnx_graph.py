@@ -64,7 +64,7 @@ class OnnxTest(OwnFolderTestCase):
         self.assertEqual(texts["env_id"], "HalfCheetah-v5")
         self.assertEqual(json.loads(texts["obs_columns"])[1], "rooty.angle")
         self.assertEqual(json.loads(texts["action_columns"])[0], "bthigh")
-        self.assertIn("no validation on a real robot", session.get_modelmeta().description)
+        self.assertIn("does not validate it on a real robot", session.get_modelmeta().description)
         self.assertLessEqual(onnx.load(path).opset_import[0].version, 17, "of 2022: older runtimes read it")
 
     def test_choices_are_integers_in_the_numbers_of_the_space(self):

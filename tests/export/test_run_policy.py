@@ -146,7 +146,7 @@ class AloneTest(unittest.TestCase):
                 self.assertRegex(done.stderr, rf"\A{name}: .+\n\Z")
 
     def test_it_says_that_it_is_no_validation_on_a_robot(self):
-        self.assertIn("no validation on a real robot", (self.folder / "run_policy.py").read_text())
+        self.assertIn("does not validate it on a real robot", (self.folder / "run_policy.py").read_text())
 
 
 if __name__ == "__main__":

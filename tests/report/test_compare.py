@@ -42,7 +42,7 @@ class RunsTest(FolderTestCase):
         code, out, err = self.command("output/tiny-a", "output/tiny-b", "output/tiny-c", "--out", "page.html")
         self.assertEqual((code, err), (0, ""))
         self.assertIn("differs        gamma: 0.99 | 0.9", out)
-        self.assertRegex(out, r"tiny-a and tiny-c part in round 1: train/\w+ \S+ / \S+, ")
+        self.assertRegex(out, r"tiny-a and tiny-c first differ in round 1: train/\w+ \S+ / \S+,\s")
         self.assertIn("verdict        No difference between tiny, gamma 0.9 and tiny, gamma 0.99 can be shown", out)
         page = (self.work / "page.html").read_text()
         for title in ("Results", "Learning curves", "Seeds", "Settings that differ", "Versions that differ"):

@@ -46,7 +46,7 @@ class ReportTest(FolderTestCase):
         self.assertEqual(found["updates"], "12 gradient steps in 3 rounds")
         self.assertEqual(found["output folder"], str(self.place))
         self.assertEqual(found["evaluation"], "mean return 15 of 2 deterministic episodes at the end, 20 at best")
-        self.assertEqual(found["replay"], f"none yet: ddp-ppo evaluate {self.place}")
+        self.assertEqual(found["replay"], f"not replayed yet: ddp-ppo evaluate {self.place}")
 
     def test_a_replay_is_compared_with_what_was_logged(self):
         self.make()

@@ -115,7 +115,7 @@ def _faults(arrays: Mapping[str, Any]) -> list[str]:
     faults = [f"{name} {shape} is missing" for name, shape in SHAPES.items() if name not in arrays]
     for name, array in arrays.items():
         if not isinstance(array, np.ndarray):
-            faults.append(f"{name} is no array")
+            faults.append(f"{name} is not an array")
         elif name not in SHAPES:
             faults.append(f"{name} {array.shape} is unknown")
         elif array.shape != SHAPES[name] or array.dtype != np.float32:
