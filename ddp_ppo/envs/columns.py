@@ -11,7 +11,13 @@ import math
 from collections.abc import Mapping
 from typing import Any, NamedTuple
 
+<<<<<<< HEAD
 from ddp_ppo.envs.build import closed_in_the_end, make_batch_env, own_class_path
+=======
+from gymnasium.spaces import Discrete
+
+from ddp_ppo.envs.build import make_batch_env, own_class_path
+>>>>>>> field-C
 from ddp_ppo.envs.discrete_actions import choice_columns
 from ddp_ppo.envs.gymnasium_env import build_env
 from ddp_ppo.envs.multi_task import task_ids
@@ -30,6 +36,7 @@ class Interface(NamedTuple):
         action: A columns; of a discrete action its choices.
         dt_seconds: simulated seconds of one step, None where the environment does not say.
         frame_skip: physics steps in one step, None likewise.
+        obs_values: the value of a Discrete observation that each column stands for, by holding 1; empty for others.
         choices: the Box action that each choice stands for, where discretize_actions has made one of it.
     """
 
@@ -37,6 +44,7 @@ class Interface(NamedTuple):
     action: tuple[Column, ...]
     dt_seconds: float | None = None
     frame_skip: int | None = None
+    obs_values: tuple[int, ...] = ()
     choices: tuple[tuple[float, ...], ...] = ()
 
 
@@ -92,7 +100,7 @@ def known_interface(env: Any) -> Interface:
         return Interface(tuple(obs_columns(env)), tuple(action_columns(env.model)), *timing)
     if own is env and entry_point in _CLASSIC:
         return Interface(*_CLASSIC[entry_point], *timing)
-    return Interface(*_columns_of_metadata(env), *timing)
+    return _with_values(Interface(*_columns_of_metadata(env), *timing), env.observation_space)
 
 
 def _columns_of_metadata(env: Any) -> tuple[tuple[Column, ...], tuple[Column, ...]]:
@@ -117,6 +125,16 @@ def _timing(env: Any) -> tuple[float | None, int | None]:
     skip = getattr(env, "frame_skip", None)
     has_seconds = isinstance(seconds, NUMBERS) and 0 < float(seconds) < math.inf
     return float(seconds) if has_seconds else None, skip if isinstance(skip, int) and skip > 0 else None
+
+
+def _with_values(interface: Interface, space: Any) -> Interface:
+    """Says which value each column of a Discrete observation stands for, in a name where it has none."""
+    if not isinstance(space, Discrete):
+        return interface
+    values = tuple(range(int(space.start), int(space.start + space.n)))
+    return interface._replace(
+        obs=interface.obs or tuple(Column(f"is {value}", "1") for value in values), obs_values=values
+    )
 
 
 def _fitted(interface: Interface, spec: EnvSpec) -> Interface:

@@ -35,6 +35,7 @@ from ddp_ppo.export.parity import (
     measure,
     observations,
     policy_act,
+    tolerance_of,
     torch_act,
 )
 from ddp_ppo.export.run_policy import TOLERANCE
@@ -51,6 +52,10 @@ NOTE = (
     "These files compute the actions that training computed. That does not validate it on a real robot: where its "
     "observations come from, delays, actuators and safety limits were not looked at. Neither does policy.onnx look "
     "whether an observation is finite: it acts on a NaN as on any other value."
+)
+RULE = (
+    f"{TOLERANCE:g} of a row's largest output, which counts as 1 at least; sqrt(n / 256) times as much where the "
+    "longest sum has n > 256 terms"
 )
 _NUM_CHECKED = 64  # observations of each kind that run_policy.py repeats
 
@@ -126,7 +131,8 @@ def write_numpy(model: Model, folder: Path, obs: FloatArray) -> None:
     """Writes policy.npz and run_policy.py; of obs [N, D] the first and the last ones are stored to check with."""
     checked = np.concatenate([obs[:_NUM_CHECKED], obs[-_NUM_CHECKED:]])
     expected = torch_act(model)(checked, beginning(model, len(checked))).output
-    arrays = {**_constants(model), "check_obs": checked, "check_output": expected}
+    checks = {"check_obs": checked, "check_output": expected, "tolerance": np.array(tolerance_of(model.network))}
+    arrays = {**_constants(model), **checks}
     write_atomically(folder / "policy.npz", lambda file: np.savez(file, allow_pickle=False, **arrays))
     source = Path(run_policy.__file__).read_bytes()
     write_atomically(folder / "run_policy.py", lambda file: file.write(source))
@@ -183,7 +189,9 @@ def runner_act(model: Model, folder: Path) -> Behaviour:
 def describe(model: Model, interface: Interface, folder: Path, parities: list[Parity]) -> dict[str, Any]:
     """The content of policy.json."""
     env, state, head = model.env, model.obs_rms_state, model.env.action.head
-    obs = [column._asdict() for column in interface.obs]
+    obs: list[dict[str, Any]] = [column._asdict() for column in interface.obs]
+    for column, number in zip(obs, interface.obs_values, strict=False):
+        column["value"] = number
     if state is not None:
         for entry, mean, var in zip(obs, state["mean"], state["var"], strict=True):
             entry |= {"mean": float(mean), "std": math.sqrt(var)}
@@ -215,7 +223,9 @@ def describe(model: Model, interface: Interface, folder: Path, parities: list[Pa
         "files": {name: {"sha256": _sha256(folder / name)} for name in files},
         "parity": {
             "reference": "the policy in torch",
-            "tolerance": TOLERANCE,
+            "precision": "float32, one thread of a CPU, each in its own order of sums",
+            "tolerance": tolerance_of(model.network),
+            "tolerance_rule": RULE,
             "num_real_obs": NUM_REAL,
             "num_extreme_obs": NUM_EXTREME,
             "has_passed": all(parity.has_passed for parity in parities),
@@ -247,12 +257,12 @@ def export_text(exported: Exported) -> str:
     head = f"{'':18} {'observations':>12} {'episode':>9} {'its return':>12} {'length':>7}"
     rows = [
         f"{name:18} {obs_error:12.1e} {episode_error:9.1e} {episode_return:12.3f} {length:7d}"
-        for name, obs_error, episode_error, episode_return, length in exported.parities
+        for name, obs_error, episode_error, episode_return, length, _ in exported.parities
     ]
     verdict = "PASS" if exported.has_passed else "FAIL"
-    allowed = (
-        f"{'' if exported.has_passed else 'do not use these files; '}allowed is {TOLERANCE:g} from the policy in torch"
-    )
+    tolerance = exported.parities[0].tolerance
+    warning = "" if exported.has_passed else "do not use these files; "
+    allowed = f"{warning}allowed is {tolerance:.2g} from the policy in torch"
     return "\n".join(
         [
             f"largest errors on {NUM_REAL:,} real and {NUM_EXTREME:,} extreme observations, and along an episode",

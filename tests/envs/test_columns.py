@@ -4,7 +4,7 @@ import unittest
 
 import gymnasium
 import numpy as np
-from gymnasium.spaces import Box
+from gymnasium.spaces import Box, Discrete
 
 from ddp_ppo.envs.build import EnvError, make_batch_env
 from ddp_ppo.envs.columns import Column, Interface, action_columns, describe_interface, obs_columns
@@ -151,6 +151,15 @@ class ColumnsTest(unittest.TestCase):
         interface = describe_interface({"env_id": f"{__name__}:TurnedCartPole-v0"})
         self.assertEqual([column.name for column in interface.obs], ["obs[0]", "obs[1]"])
         self.assertEqual(interface.dt_seconds, 0.02)
+
+
+class DiscreteTest(unittest.TestCase):
+    def test_each_column_of_a_discrete_observation_says_its_value(self):  # H-h
+        arguments = {"observation_space": Discrete(3, start=-1)}
+        found = describe_interface({"env_id": "tests.support.script_env:envs/Script-v0", "env_kwargs": arguments})
+        self.assertEqual([column.name for column in found.obs], ["is -1", "is 0", "is 1"])
+        self.assertEqual(found.obs_values, (-1, 0, 1))
+        self.assertEqual(describe_interface({"env_id": "CartPole-v1"}).obs_values, ())
 
 
 class OtherMeaningsTest(unittest.TestCase):

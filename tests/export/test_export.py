@@ -4,6 +4,7 @@ import contextlib
 import hashlib
 import io
 import json
+import subprocess
 import sys
 import unittest
 from pathlib import Path
@@ -60,6 +61,25 @@ class NumpyTest(OwnFolderTestCase):
 
 @needs_extra
 class ExportTest(OwnFolderTestCase):
+    def test_the_document_says_which_value_each_column_of_a_discrete_observation_is(self):  # H-h
+        model = random_model("tests.support.brought:brought/Numbers-v0")
+        export(saved(model, self.folder), self.folder)
+        columns = json.loads((self.folder / "policy.json").read_text())["obs"]["columns"]
+        named = [(column["name"], column["value"]) for column in columns]
+        self.assertEqual(named, [("is 5", 5), ("is 6", 6), ("is 7", 7)])
+
+    def test_a_right_export_of_a_wide_policy_passes(self):  # S-1
+        state = {"mean": np.zeros(1000), "var": np.geomspace(1e-8, 1.0, 1000), "count": 100.0}
+        model = random_model("tests.support.brought:brought/Wide-v0", hidden_sizes=(64, 64), state=state)
+        exported = export(saved(model, self.folder), self.folder)
+        self.assertTrue(exported.has_passed, exported.parities)
+        self.assertAlmostEqual(exported.document["parity"]["tolerance"], 1e-5 * (1000 / 256) ** 0.5, 9)
+        self.assertIn("allowed is 2e-05", export_text(exported))
+        words = subprocess.run(
+            [sys.executable, self.folder / "run_policy.py"], capture_output=True, text=True, timeout=60
+        )
+        self.assertRegex(words.stdout, "^PASS: .* allowed 2e-05")
+
     def test_the_document_says_what_the_columns_are(self):
         model = random_model("HalfCheetah-v5", state=CHEETAH_STATE)
         exported = export(saved(model, self.folder), self.folder / "to")

@@ -18,16 +18,29 @@ from ddp_ppo.export.parity import (
     measure,
     observations,
     policy_act,
+    tolerance_of,
     torch_act,
 )
 from ddp_ppo.export.run_policy import TOLERANCE
+from ddp_ppo.policies.network import NetworkSpec
 from ddp_ppo.policies.normalizer import OBS_CLIP, Normalizer
+from ddp_ppo.protocols import EnvSpec
 from tests.support.fixtures import Watched
 from tests.support.models import HOPPER_STATE, random_model
 
 
 def acted(output, action):
     return Acted(np.array(output, np.float32), np.array(action))
+
+
+WIDE_STATE = {"mean": np.zeros(1000), "var": np.ones(1000), "count": 100.0}
+
+
+class ToleranceTest(unittest.TestCase):
+    def test_it_grows_with_the_root_of_the_longest_sum(self):  # S-1
+        for obs_size, hidden, factor in ((11, (64,), 1.0), (11, (1024,), 2.0), (1024, (64,), 2.0), (256, (8,), 1.0)):
+            network = NetworkSpec.for_env(EnvSpec("A", obs_size, "discrete", 2), hidden, "tanh")
+            self.assertAlmostEqual(tolerance_of(network), factor * TOLERANCE, 12)
 
 
 class ErrorTest(unittest.TestCase):
@@ -78,6 +91,12 @@ class ObservationsTest(unittest.TestCase):
         self.assertTrue(np.isfinite(obs).all())
         np.testing.assert_array_equal(observations(model), obs)
 
+    def test_few_columns_of_a_wide_observation_are_extreme_at_once(self):  # S-1
+        obs = observations(random_model("tests.support.brought:brought/Wide-v0", state=WIDE_STATE))
+        is_far = np.abs(obs[NUM_REAL:]) > 2.0  # the environment's own are at most 1
+        self.assertTrue(0 < is_far.sum(axis=1).max() <= 8)
+        self.assertTrue(is_far.any(axis=0).all(), "every column is far in some of them")
+
     def test_an_environment_that_observes_nan_is_refused(self):
         model = random_model("tests.support.fixtures:Misbehaving-v0", how="nan_obs", at=3, number=Watched.num_built + 1)
         with self.assertRaisesRegex(EnvError, "not finite"):
@@ -107,7 +126,7 @@ class ActTest(unittest.TestCase):
             return Acted(output, output)
 
         (parity,) = measure(model, {"steady": steady}, np.zeros((1, 1), np.float32))
-        self.assertEqual(parity, ("steady", 0.25, 0.25, 1.25, 5))
+        self.assertEqual(parity, ("steady", 0.25, 0.25, 1.25, 5, TOLERANCE))
         self.assertFalse(parity.has_passed)
 
 

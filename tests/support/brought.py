@@ -273,9 +273,46 @@ class Camera(gymnasium.Env):
         return (50 * self.level + self.np_random.integers(0, 9, space.shape)).astype(space.dtype)
 
 
+class Wide(gymnasium.Env):
+    """A thousand numbers, whose first sign is what to choose."""
+
+    observation_space = Box(-1.0, 1.0, (1000,), np.float32)
+    action_space = Discrete(2)
+
+    def reset(self, *, seed=None, options=None):
+        super().reset(seed=seed)
+        return self._obs(), {}
+
+    def step(self, action):
+        return self._obs(), float((self.obs[0] > 0) == bool(action)), False, False, {}
+
+    def _obs(self):
+        self.obs = self.np_random.uniform(-1.0, 1.0, 1000).astype(np.float32)
+        return self.obs
+
+
+class Numbers(gymnasium.Env):
+    """Observes a number from 5 to 7, which is drawn in every step."""
+
+    observation_space = Discrete(3, start=5)
+    action_space = Discrete(2)
+
+    def reset(self, *, seed=None, options=None):
+        super().reset(seed=seed)
+        return self._obs(), {}
+
+    def step(self, action):
+        return self._obs(), float(action), False, False, {}
+
+    def _obs(self):
+        return int(self.np_random.integers(5, 8))
+
+
 _FLATTEN = f"{__name__}:OwnFlatten"
 gymnasium.register("brought/Timed-v0", Timed)
 gymnasium.register("brought/Goal-v0", Goal)
+gymnasium.register("brought/Numbers-v0", Numbers, max_episode_steps=20)
+gymnasium.register("brought/Wide-v0", Wide, max_episode_steps=20)
 gymnasium.register("brought/Camera-v0", Camera)
 for _class in (Line, Saved, Windless, Asked, Observing):
     gymnasium.register(f"brought/{_class.__name__}-v0", _class, max_episode_steps=50)
