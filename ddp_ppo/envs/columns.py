@@ -11,13 +11,9 @@ import math
 from collections.abc import Mapping
 from typing import Any, NamedTuple
 
-<<<<<<< HEAD
-from ddp_ppo.envs.build import closed_in_the_end, make_batch_env, own_class_path
-=======
 from gymnasium.spaces import Discrete
 
-from ddp_ppo.envs.build import make_batch_env, own_class_path
->>>>>>> field-C
+from ddp_ppo.envs.build import closed_in_the_end, make_batch_env, own_class_path
 from ddp_ppo.envs.discrete_actions import choice_columns
 from ddp_ppo.envs.gymnasium_env import build_env
 from ddp_ppo.envs.multi_task import task_ids
