@@ -1,7 +1,7 @@
 """Checks before training: whether a task and its configuration are fit to train, stage by stage, PASS or FAIL.
 
-Imports maths, config, processes, envs, distributed, sampling, runs, learners, export and training. Start with
-`run.py`. Its function `check` can be imported from here as well.
+Imports maths, config, processes, envs, distributed, sampling, runs, learners, export, training and evaluation.
+Start with `run.py`. Its function `check` can be imported from here as well.
 """
 
 from __future__ import annotations

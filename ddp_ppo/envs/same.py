@@ -6,6 +6,7 @@ Everything that trains a policy takes the spaces and the time limit of one insta
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import fields
 from typing import Any
 
 import numpy as np
@@ -21,9 +22,10 @@ _HINT = "all instances need the same spaces and time limit: draw what varies in 
 
 def require_same(one: EnvSpec, other: EnvSpec, name: str, other_name: str) -> None:
     """Raises EnvError with the first field in which two descriptions differ; the names are those of the instances."""
-    for field, value in vars(one).items():
-        if value != getattr(other, field):
-            _refuse(f"{other.env_id}: {name}", other_name, _first_difference(field, value, getattr(other, field)))
+    for field in (field.name for field in fields(one) if field.compare):
+        value, expected = getattr(one, field), getattr(other, field)
+        if value != expected:
+            _refuse(f"{other.env_id}: {name}", other_name, _first_difference(field, value, expected))
 
 
 def require_alike(one: Built, other: Built, name: str, other_name: str) -> None:
