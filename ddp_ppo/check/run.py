@@ -38,7 +38,8 @@ from ddp_ppo.config.settings import Config, ConfigError
 from ddp_ppo.errors import EnvError
 from ddp_ppo.processes.lifetime import time_limit
 from ddp_ppo.text import and_more, table
-from ddp_ppo.training.plan import plan_lines, prepare
+from ddp_ppo.training.plan import prepare
+from ddp_ppo.training.plan_text import plan_lines
 
 _MAX_ROWS = 128  # of a table on the console; JSON has all of them
 _INDENT = " " * 6

@@ -269,7 +269,8 @@ def show_plan(options: argparse.Namespace) -> int:
     from ddp_ppo.config.load import load_config
     from ddp_ppo.distributed.launch import launch_line, launched_environ
     from ddp_ppo.machine import num_cuda_devices
-    from ddp_ppo.training.plan import plan_lines, plan_text, prepare
+    from ddp_ppo.training.plan import prepare
+    from ddp_ppo.training.plan_text import plan_lines, plan_text
 
     _require_writable_json(options)
     config, num_processes = load_config(options.config, options.overrides), options.nproc or num_cuda_devices()

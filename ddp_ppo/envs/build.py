@@ -18,12 +18,13 @@ from typing import Any, TypeVar
 import gymnasium
 
 from ddp_ppo.envs.discrete_actions import DiscreteActions
-from ddp_ppo.envs.gymnasium_env import GymnasiumEnv, find_registered, import_module
+from ddp_ppo.envs.gymnasium_env import GymnasiumEnv
 from ddp_ppo.envs.instance import ALONE, Instances
 from ddp_ppo.envs.mujoco.batch import missing_batch
 from ddp_ppo.envs.multi_task import MixedEnv, Part, mixed_spec, task_ids
 from ddp_ppo.envs.own_class import require_spec
 from ddp_ppo.envs.probe import probed_spec
+from ddp_ppo.envs.registered import find_registered, import_module
 from ddp_ppo.envs.untouched import untouched
 from ddp_ppo.errors import FAULTS, EnvError, blamed, describe_cause
 from ddp_ppo.processes.lifetime import time_limit

@@ -6,27 +6,22 @@ shorten or lengthen them. Whether observations and rewards are finite is for the
 
 from __future__ import annotations
 
-import difflib
-import importlib
-import os
-import re
 import sys
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from dataclasses import replace
-from types import ModuleType
 from typing import Any
 
 import gymnasium
 import numpy as np
-from gymnasium.envs.registration import EnvSpec as RegisteredEnv
-from gymnasium.envs.registration import WrapperSpec, load_env_creator
+from gymnasium.envs.registration import load_env_creator
 from gymnasium.wrappers import OrderEnforcing, PassiveEnvChecker, TimeLimit
 from numpy.typing import NDArray
 
 from ddp_ppo.envs.graphics import explained
 from ddp_ppo.envs.instance import ALONE, Instances
 from ddp_ppo.envs.mujoco.profiler_clock import prepare_mujoco
+from ddp_ppo.envs.registered import find_registered, require_wrapper_specs
 from ddp_ppo.envs.same import require_alike
 from ddp_ppo.envs.spaces import (
     NUMBERS,
@@ -38,27 +33,10 @@ from ddp_ppo.envs.spaces import (
     shape_fields,
 )
 from ddp_ppo.envs.state import restore_env, save_env, state_access
-from ddp_ppo.envs.untouched import untouched
 from ddp_ppo.errors import FAULTS, EnvError, blamed, describe_cause
 from ddp_ppo.protocols import EnvSpec, FloatArray, PlainState, Step
 
 _Env = gymnasium.Env[Any, Any]
-_NEAR = 0.75  # how alike two ids have to be, without their versions, for one to be a slip of the other
-# Which package registers ids that begin so, of packages that Gymnasium does not load on its own.
-_PACKAGES = {
-    "ALE/": "ale_py",
-    "MiniGrid-": "minigrid",
-    "BabyAI-": "minigrid",
-    "Fetch": "gymnasium_robotics",
-    "Hand": "gymnasium_robotics",
-    "AntMaze_": "gymnasium_robotics",
-    "PointMaze_": "gymnasium_robotics",
-    "Adroit": "gymnasium_robotics",
-    "FrankaKitchen-": "gymnasium_robotics",
-    "dm_control/": "shimmy",
-    "highway-": "highway_env",
-    "Meta-World/": "metaworld",
-}
 
 
 class GymnasiumEnv:
@@ -228,7 +206,7 @@ def _build_env(
     env_id: str, env_kwargs: Mapping[str, Any], max_episode_steps: int | None, remove_profiler_clock: bool
 ) -> tuple[_Env, int | None]:
     registered = find_registered(env_id)
-    _require_wrapper_specs(registered)
+    require_wrapper_specs(registered)
     with explained(), blamed(f"{env_id}: cannot build the environment"):
         if isinstance(registered.entry_point, str):
             load_env_creator(registered.entry_point)  # so that MuJoCo, if it is wanted, is there to be prepared
@@ -246,54 +224,6 @@ def _build_env(
                 f"{env_id}: max_episode_steps {limit} is above a TimeLimit inside the environment's wrappers"
             )
     return env, limit if limit < sys.maxsize else None
-
-
-def find_registered(env_id: str) -> RegisteredEnv:
-    """Finds the registered environment `name` or `module:name`, importing the module first. Raises EnvError."""
-    module, _, name = env_id.rpartition(":")
-    if not name:
-        raise EnvError(f"env_id {env_id!r}: a name is missing after the colon, as in my_envs:Tiny-v0")
-    if module:
-        import_module(module, env_id)
-    if name not in gymnasium.registry:
-        raise EnvError(f"env_id {env_id!r}: no environment {name!r} is registered; {_advice(module, name)}")
-    return gymnasium.registry[name]
-
-
-def _advice(module: str, name: str) -> str:
-    """What to do about an id that is not registered: the nearest one, or the module that would register it."""
-    known = {_without_version(one): one for one in sorted(gymnasium.registry)}  # the latest version of each
-    if nearest := difflib.get_close_matches(_without_version(name), known, n=1, cutoff=_NEAR):
-        return f"the nearest known one is {known[nearest[0]]!r}"
-    if module:
-        return f"module {module!r} does not register it: gymnasium.register has to run when the module is imported"
-    package = next((package for start, package in _PACKAGES.items() if name.startswith(start)), None)
-    example = f"{package}:{name}" if package else f"my_module:{name}"
-    return f"put the package's module in front, which registers it: {example}"
-
-
-def _without_version(name: str) -> str:
-    return re.sub(r"-v\d+$", "", name).lower()
-
-
-def _require_wrapper_specs(registered: RegisteredEnv) -> None:
-    """Raises EnvError where a registration names a wrapper in a way from which Gymnasium cannot build it."""
-    for wrapper in registered.additional_wrappers:
-        if not isinstance(wrapper, WrapperSpec) or wrapper.kwargs is None:
-            name = getattr(wrapper, "name", getattr(wrapper, "__name__", repr(wrapper)))
-            place = getattr(wrapper, "entry_point", f"{getattr(wrapper, '__module__', 'module')}:{name}")
-            raise EnvError(
-                f"{registered.id}: additional_wrappers cannot build {name}: register a function that returns the "
-                f"wrapped environment, or give WrapperSpec({name!r}, {place!r}, kwargs={{}}); see docs/environments.md"
-            )
-
-
-def import_module(name: str, wanted_by: str) -> ModuleType:
-    """Imports a user's module; the current directory counts as a place for modules, also in spawned children."""
-    if os.getcwd() not in sys.path:
-        sys.path.append(os.getcwd())
-    with untouched(), explained(), blamed(f"{wanted_by}: cannot import module {name!r}"):
-        return importlib.import_module(name)
 
 
 def _is_number(value: Any) -> bool:

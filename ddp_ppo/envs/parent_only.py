@@ -13,8 +13,8 @@ from typing import Any
 import gymnasium
 
 from ddp_ppo.envs.build import own_class_path
-from ddp_ppo.envs.gymnasium_env import find_registered, import_module
 from ddp_ppo.envs.multi_task import task_ids
+from ddp_ppo.envs.registered import find_registered, import_module
 from ddp_ppo.errors import EnvError
 from ddp_ppo.processes.apart import ApartError, run_apart
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from ddp_ppo.envs.gymnasium_env import find_registered
+from ddp_ppo.envs.registered import find_registered
 from ddp_ppo.errors import EnvError
 
 

@@ -16,7 +16,8 @@ from ddp_ppo.learners.registry import LEARNERS, learner_kind
 from ddp_ppo.protocols import EnvSpec
 from ddp_ppo.runs.files import CheckpointError
 from ddp_ppo.runs.model import load_model
-from ddp_ppo.training.plan import plan_text, prepare
+from ddp_ppo.training.plan import prepare
+from ddp_ppo.training.plan_text import plan_text
 from tests.support.disco_golden import WEIGHTS, needs_weights
 from tests.support.process import ROOT, FolderTestCase, read_csv, succeeded, without_times
 from tests.support.results import differences, last_checkpoint, load, numbers

@@ -9,7 +9,8 @@ import unittest
 import torch
 
 from ddp_ppo.config.load import load_config
-from ddp_ppo.training.plan import plan_text, prepare
+from ddp_ppo.training.plan import prepare
+from ddp_ppo.training.plan_text import plan_text
 from tests.support.process import FIXTURE, FolderTestCase, read_csv, succeeded, without_times
 from tests.support.results import differences, last_checkpoint
 
