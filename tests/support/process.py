@@ -31,7 +31,7 @@ from ddp_ppo.training.plan import prepare
 ROOT = Path(__file__).resolve().parents[2]
 SMOKE = ROOT / "configs" / "smoke.yaml"
 PROGRAMS = ROOT / "tests" / "support" / "programs"
-LIMIT_SECONDS = 60.0
+LIMIT_SECONDS = 120.0
 POLL_SECONDS = 0.01
 if signal.getsignal(signal.SIGHUP) is signal.SIG_IGN:  # under nohup: programs would inherit that, but not a handler
     signal.signal(signal.SIGHUP, lambda number, frame: None)
