@@ -215,6 +215,11 @@ def overlap_at_reset(seen: str) -> Anomaly:
     return Anomaly("overlap_at_reset", seen, "start positions, sizes of the bodies, the model file")
 
 
+def outside_space(seen: str) -> Anomaly:
+    """The event for an observation far outside its space, which is used as it is."""
+    return Anomaly("outside_space", f"{seen}; it is used as it is", "the limits of observation_space, units, divisions")
+
+
 def _rules() -> list[_Rule]:
     return [
         _Rule("kl_jump", _kl_jump, "learning rate, number of epochs, scale of the rewards"),

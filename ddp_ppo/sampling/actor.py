@@ -23,7 +23,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ddp_ppo.envs.build import make_batch_env
-from ddp_ppo.envs.inspection import first_overlap, names_of
+from ddp_ppo.envs.inspection import ObsLimits, first_overlap, names_of
 from ddp_ppo.envs.state import require_plain
 from ddp_ppo.envs.step_loop import step_loop
 from ddp_ppo.errors import printable, text_of
@@ -139,6 +139,7 @@ class Actor:
         self._obs = self._env.reset(seeds).copy()
         is_first = job.actor_id == job.rank == 0  # one of all is enough to find it out
         self._overlap = first_overlap(self._env) if is_first else ""
+        self._limits = ObsLimits.of(self._env) if is_first else None
         self._eval_env: BatchEnv | None = None
         self._eval_player: Player | None = None
         self._assistant: Assistant | None = None
@@ -217,6 +218,8 @@ class Actor:
         if job.normalize_reward:
             return_moments = compute_batch_moments(self._discounted_returns(ended).reshape(-1, 1))
         overlap, self._overlap = self._overlap, ""  # told once
+        if outside := self._limits.first_outside(slices["obs"]) if self._limits else "":
+            self._limits = None  # likewise
         return ActorReport(
             actor_id=job.rank * len(self._arrays["progress"]) + job.actor_id,
             episodes=len(returns),
@@ -231,6 +234,7 @@ class Actor:
             sample_seconds=sampled - start,
             annotate_seconds=time.perf_counter() - sampled,
             state=self.save(),
+            outside=outside,
             final_obs=slices["final_obs"] if job.sends_final_obs else None,
         )
 
