@@ -208,6 +208,7 @@ class ActorReport:
         return_rms_moments: the same of running discounted returns; empty without reward scaling.
         reward_terms: the mean over steps and environments of each part of the reward that is named, 0 without it.
         overlap: bodies that overlap at the first reset, in words; empty if none do, and in every later rollout.
+        outside: an observation far outside its space, in words; empty if none is, and once one has been reported.
         sample_seconds, annotate_seconds: what stepping the environments and what completing the rollout took.
         state: where the environments stand now.
         final_obs: a `FinalObs` of this rollout, where its learner reads it; else None.
@@ -229,6 +230,7 @@ class ActorReport:
     annotate_seconds: float
     state: PlainState
     final_obs: Any = None
+    outside: str = ""
 
 
 class BatchEnv(Protocol):

@@ -71,7 +71,7 @@ GIVEN = {
 # README's commands are no story: the runs that they name are copies of a small one.
 COPIES = {"README.md": ("half_cheetah-a", "a", "b", "a-1", "b-1"), "troubleshooting.md": ("half_cheetah-first",)}
 MAKE_RUN = [["train", "configs/half_cheetah.yaml", "run_name=a"], ["play", "output/half_cheetah-a", "--steps", "5"]]
-RULES = {rule.name for rule in ANOMALY_RULES} | {"overlap_at_reset"}
+RULES = {rule.name for rule in ANOMALY_RULES} | {"overlap_at_reset", "outside_space"}
 METRICS = set(re.findall(r"`([a-z]+/[a-z_]+)`", (ROOT / "docs" / "metrics.md").read_text()))
 NO_SETTINGS = {"render_mode", "non_finite", "weights_only"}
 NO_SETTINGS |= {"episodes", "num_envs", "verbose", "deterministic"}  # arguments of the Python API

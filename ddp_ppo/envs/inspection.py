@@ -1,4 +1,4 @@
-"""Looks inside an environment for what a person is to be told: what is not finite, bodies that overlap.
+"""Looks inside an environment for what a person is to be told: what is not finite or outside its space, overlaps.
 
 Knows environments with a MuJoCo `model` and `data`, as Gymnasium's have; names are those of columns.py. Imports MuJoCo
 only for an environment that has loaded it.
@@ -8,14 +8,18 @@ from __future__ import annotations
 
 import re
 import sys
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
+from gymnasium.spaces import Box
+from numpy.typing import NDArray
 
 from ddp_ppo.envs.columns import known_interface
+from ddp_ppo.envs.gymnasium_env import GymnasiumEnv
 from ddp_ppo.envs.inner import gymnasium_env, innermost
-from ddp_ppo.protocols import BatchEnv, Column
+from ddp_ppo.protocols import BatchEnv, Column, FloatArray
 
+_FAR = 0.1  # of a column's range that a value may be outside of it
 _OVERLAP = 0.5  # of the model's mean size; HalfCheetah's foot starts 0.28 deep in the floor, as Gymnasium has it
 _STATE = {"qpos": "mjWARN_BADQPOS", "qvel": "mjWARN_BADQVEL"}
 _STATE_ENTRY = re.compile(r"\b(qpos|qvel)\[(\d+)\]")
@@ -68,6 +72,41 @@ def overlap(env: Any) -> str:
         return ""
     first, second = (model.body(model.geom_bodyid[geom]).name or "a body" for geom in data.contact.geom[deepest])
     return f"{first} and {second} overlap by {depth:.3f} m after a reset"
+
+
+class ObsLimits(NamedTuple):
+    """What the spaces of K environments say of their observations, and how far beyond that is far, [K, D] each."""
+
+    low: FloatArray
+    high: FloatArray
+    margin: FloatArray
+
+    @staticmethod
+    def of(env: BatchEnv) -> ObsLimits | None:
+        """The limits of Gymnasium's environments; None where nothing limits a column."""
+        spaces = [_space_of(*innermost(env, index)) for index in range(env.num_envs)]
+        if not all(isinstance(space, Box) for space in spaces):
+            return None
+        low, high = (np.stack([getattr(space, name).ravel() for space in spaces]) for name in ("low", "high"))
+        if not (np.isfinite(low) | np.isfinite(high)).any():
+            return None
+        with np.errstate(invalid="ignore"):
+            size = np.where(np.isfinite(high - low), high - low, np.maximum(1.0, np.fmin(abs(low), abs(high))))
+        return ObsLimits(low, high, _FAR * size)
+
+    def first_outside(self, obs: NDArray[Any]) -> str:
+        """The first observation of a rollout [T, K, D] that is far outside its space, in words; empty if none is."""
+        is_far = (obs < self.low - self.margin) | (obs > self.high + self.margin)
+        if not is_far.any():
+            return ""
+        step, env, column = np.argwhere(is_far)[0].tolist()
+        limits = f"{self.low[env, column]:g} .. {self.high[env, column]:g}"
+        return f"column {column} of an observation is {obs[step, env, column]:g}, its space says {limits}"
+
+
+def _space_of(env: BatchEnv, index: int) -> Any:
+    """The space of an environment that is one of Gymnasium's own instances; arrays of MuJoCo have no limits."""
+    return env.gymnasium_env(index).observation_space if isinstance(env, GymnasiumEnv) else None
 
 
 def bad_state(env: Any) -> str:

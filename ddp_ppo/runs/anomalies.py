@@ -67,3 +67,8 @@ class Watch:
 def overlap_at_reset(seen: str) -> Anomaly:
     """The event for bodies that penetrate each other in an environment's first state."""
     return Anomaly("overlap_at_reset", seen, "start positions, sizes of the bodies, the model file")
+
+
+def outside_space(seen: str) -> Anomaly:
+    """The event for an observation far outside its space, which is used as it is."""
+    return Anomaly("outside_space", f"{seen}; it is used as it is", "the limits of observation_space, units, divisions")

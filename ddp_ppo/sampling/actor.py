@@ -23,7 +23,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ddp_ppo.envs.build import make_batch_env, make_up_to
-from ddp_ppo.envs.inspection import first_overlap, names_of
+from ddp_ppo.envs.inspection import ObsLimits, first_overlap, names_of
 from ddp_ppo.envs.instance import Instances
 from ddp_ppo.envs.multi_task import task_ids
 from ddp_ppo.envs.own_class import watch_first_calls
@@ -172,6 +172,7 @@ class Actor:
         self._start_episodes()
         is_first = job.actor_id == job.rank == 0  # one of all is enough to find it out
         self._overlap = first_overlap(self._env) if is_first else ""
+        self._limits = ObsLimits.of(self._env) if is_first else None
         self._eval_env: BatchEnv | None = None  # the one for training where that is lent
         self._assistant: Assistant | None = None
 
@@ -275,6 +276,8 @@ class Actor:
             if (together := slot_name(DISCOUNTED_RETURN, slot)) in self._arrays:
                 self._arrays[together][:, self._own] = discounted
         overlap, self._overlap = self._overlap, ""  # told once
+        if outside := self._limits.first_outside(slices["obs"]) if self._limits else "":
+            self._limits = None  # likewise
         return ActorReport(
             actor_id=job.rank * len(self._arrays["progress"]) + job.actor_id,
             num_envs=job.num_envs,
@@ -291,6 +294,7 @@ class Actor:
             sample_seconds=sampled - start,
             annotate_seconds=time.perf_counter() - sampled,
             state=self.save(),
+            outside=outside,
             final_obs=slices["final_obs"] if job.sends_final_obs else None,
         )
 

@@ -54,6 +54,11 @@ class Sampled:
         return self.reports[0].overlap
 
     @property
+    def outside(self) -> str:
+        """An observation far outside its space, in words; empty if none is, and once one has been reported."""
+        return self.reports[0].outside
+
+    @property
     def annotate_seconds(self) -> float:
         """What the slowest actor took to complete its slices."""
         return max(report.annotate_seconds for report in self.reports)

@@ -23,7 +23,7 @@ from ddp_ppo.config.settings import Config, ConfigError
 from ddp_ppo.distributed.group import CollectiveError
 from ddp_ppo.learners.interface import require_metrics
 from ddp_ppo.processes.stop_request import CutShort, StopRequest
-from ddp_ppo.runs.anomalies import overlap_at_reset
+from ddp_ppo.runs.anomalies import outside_space, overlap_at_reset
 from ddp_ppo.runs.console import Console
 from ddp_ppo.sampling.actor_pool import ActorError
 from ddp_ppo.sampling.finite import NonFiniteError
@@ -223,6 +223,8 @@ class _Run:
         self.recorder.row(row, seconds_left=per_round * (self.plan.num_rounds - moment.round), is_last=self.is_over)
         if data.overlap:
             self.recorder.anomaly(overlap_at_reset(data.overlap), *moment)
+        if data.outside:
+            self.recorder.anomaly(outside_space(data.outside), *moment)
         self.history.add(row)
         self.done = RunState(
             **moment._asdict(),

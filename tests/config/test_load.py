@@ -156,7 +156,6 @@ class FileTest(ConfigCase):
         self.assert_refused("env_kwargs: {terminate: no}\n", "env_kwargs", "write false")
         self.assert_refused("env_kwargs: {frame_skip: 010}\n", "env_kwargs", "leading zero")
         self.assert_refused("env_kwargs: {frame_skip:4}\n", "env_kwargs", "colon")
-        self.assert_refused("env_kwargs: {max_episode_steps: 4}\n", "task.yaml:1: env_kwargs", "max_episode_steps")
 
     def test_all_errors_come_at_once(self):
         lines = self.refused("gamma: 2\nentropy_coeff: 1\nresume: a\ninit_from: b\nseed: x\n", "seed=-1", "oops", "x=1")

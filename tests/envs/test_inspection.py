@@ -7,10 +7,11 @@ from unittest import mock
 import gymnasium
 import mujoco
 import numpy as np
+from gymnasium.spaces import Box
 
 from ddp_ppo.envs.build import make_batch_env
 from ddp_ppo.envs.gymnasium_env import build_env
-from ddp_ppo.envs.inspection import bad_state, first_overlap, names_of, overlap
+from ddp_ppo.envs.inspection import ObsLimits, bad_state, first_overlap, names_of, overlap
 from ddp_ppo.envs.mujoco import profiler_clock
 from tests.long import mujoco_environments
 from tests.support.mujoco_tasks import BACKENDS, needs_batch
@@ -113,6 +114,28 @@ class OverlapTest(unittest.TestCase):
     def test_an_environment_without_a_model_has_none(self):
         arguments = {"env_id": "CartPole-v1", "env_kwargs": {}}
         self.assertEqual(first_overlap(make_batch_env(num_envs=1, **arguments)), "")
+
+
+class LimitsTest(unittest.TestCase):
+    def limits(self, env_id, num_envs=2, **env_kwargs):
+        env = make_batch_env(env_id, num_envs, env_kwargs=env_kwargs)
+        self.addCleanup(env.close)
+        return ObsLimits.of(env)
+
+    def test_a_value_far_outside_its_space_is_named(self):  # H-a
+        space = Box(np.array([-1.0, 0.0], np.float32), np.array([1.0, np.inf], np.float32))
+        limits = self.limits("tests.support.script_env:envs/Script-v0", observation_space=space)
+        obs = np.zeros((3, 2, 2), np.float32)
+        obs[1, 0] = 1.15, 1e9  # within a tenth of the range, and without a limit
+        self.assertEqual(limits.first_outside(obs), "")
+        obs[2, 1, 0] = -1.5
+        self.assertEqual(limits.first_outside(obs), "column 0 of an observation is -1.5, its space says -1 .. 1")
+        obs[1, 1, 1] = -0.2
+        self.assertEqual(limits.first_outside(obs), "column 1 of an observation is -0.2, its space says 0 .. inf")
+
+    def test_nothing_is_looked_at_where_nothing_is_limited(self):
+        for env_id in ("Hopper-v5", "tests.support.fixtures:Count-v0", "tests.support.brought:brought/Numbers-v0"):
+            self.assertIsNone(self.limits(env_id), env_id)
 
 
 if __name__ == "__main__":

@@ -364,6 +364,15 @@ class FrozenStatisticsTest(ActorTestCase):
         self.assertEqual(arrays["obs"][:, 0, 0].tolist(), list(range(17)))
 
 
+class OutsideTest(ActorTestCase):
+    def test_a_value_far_outside_its_space_is_reported_once_and_kept(self):  # H-a
+        arrays, actor = self.actor("tests.support.brought:brought/Counter-v0", length=4)
+        found = [actor.sample(index).outside for index in range(4)]
+        text = "column 0 of an observation is 6, its space says 0 .. 5"
+        self.assertEqual(found, ["", text, "", ""])  # steps 1-4 and 5-8
+        self.assertEqual(arrays["obs"][:, 0, 0].tolist(), [12, 13, 14, 15, 16])
+
+
 class SaveTest(ActorTestCase):
     FIELDS = ("obs", "act", "reward", "terminated", "truncated", "logp", "value", "adv", "ret")
     CLOCK = ("sample_seconds", "annotate_seconds", "state")

@@ -206,7 +206,7 @@ class Windless(Saved):
 class Asked(Line):
     """Its get_state wants a name, and the other names mean something else too."""
 
-    metadata = {"obs_columns": ["place", ("velocity", "m/s")]}  # noqa: RUF012
+    metadata = {"render_modes": [], "obs_columns": ["place", ("velocity", "m/s")]}  # noqa: RUF012
     frame_skip = "none"
     model, data = "a neural network", [1, 2, 3]
 
@@ -308,9 +308,26 @@ class Numbers(gymnasium.Env):
         return int(self.np_random.integers(5, 8))
 
 
+class Counter(gymnasium.Env):
+    """Counts its steps, and goes beyond the 5 that its space promises."""
+
+    observation_space = Box(0.0, 5.0, (1,), np.float32)
+    action_space = Discrete(2)
+
+    def reset(self, *, seed=None, options=None):
+        super().reset(seed=seed)
+        self.time = 0
+        return np.zeros(1, np.float32), {}
+
+    def step(self, action):
+        self.time += 1
+        return np.full(1, self.time, np.float32), 1.0, False, False, {}
+
+
 _FLATTEN = f"{__name__}:OwnFlatten"
 gymnasium.register("brought/Timed-v0", Timed)
 gymnasium.register("brought/Goal-v0", Goal)
+gymnasium.register("brought/Counter-v0", Counter)
 gymnasium.register("brought/Numbers-v0", Numbers, max_episode_steps=20)
 gymnasium.register("brought/Wide-v0", Wide, max_episode_steps=20)
 gymnasium.register("brought/Camera-v0", Camera)
