@@ -21,7 +21,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from ddp_ppo.config.load import load_config
-from ddp_ppo.config.sections import FLAT_NAMES
+from ddp_ppo.config.sections import FLAT_NAMES, OWN
 from ddp_ppo.config.settings import describe_settings
 from ddp_ppo.runs.anomaly_rules import RULES as ANOMALY_RULES
 from tests.support.disco_golden import WEIGHTS
@@ -74,6 +74,7 @@ MAKE_RUN = [["train", "configs/half_cheetah.yaml", "run_name=a"], ["play", "outp
 RULES = {rule.name for rule in ANOMALY_RULES} | {"overlap_at_reset", "outside_space"}
 METRICS = set(re.findall(r"`([a-z]+/[a-z_]+)`", (ROOT / "docs" / "metrics.md").read_text()))
 NO_SETTINGS = {"render_mode", "non_finite", "weights_only"}
+NO_SETTINGS |= {"toy", "toy.momentum"}  # of an example
 NO_SETTINGS |= {"episodes", "num_envs", "verbose", "deterministic"}  # arguments of the Python API
 FOREIGN = r"\[Errno .*|all_reduce"  # the system's words
 TINY = ("total_env_steps=1", "max_episode_steps=50", "eval_episodes=2")
@@ -263,7 +264,7 @@ class NamesTest(unittest.TestCase):
         self.assertEqual(unlinked, [])
 
     def test_settings_that_are_given_a_value_exist(self):
-        known = {setting.name for setting in describe_settings()} | {*FLAT_NAMES, "inherits"}
+        known = {setting.name for setting in describe_settings()} | {*FLAT_NAMES, *OWN, "inherits"}
         for document in DOCS:
             quoted = re.findall(r"`([^`\n]+)`", document.read_text())
             given = re.findall(r"(?<![\w.-])([a-z][a-z_.]+)=[\w.'\"<{\[-]", "\n".join(quoted))

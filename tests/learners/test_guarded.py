@@ -6,7 +6,6 @@ from dataclasses import replace
 
 from ddp_ppo.config.settings import Config, ConfigError
 from ddp_ppo.learners.guarded import guarded
-from ddp_ppo.learners.interface import REQUIRED_METRICS, require_metrics
 from ddp_ppo.policies.network import NetworkSpec
 from ddp_ppo.protocols import EnvSpec
 from ddp_ppo.training.plan import prepare
@@ -62,13 +61,6 @@ class GuardedTest(unittest.TestCase):
         config = Config(env_id="CartPole-v1", learner="tests.learners.test_guarded:BROKEN")
         with self.assertRaisesRegex(ConfigError, "learner: tests.learners.test_guarded:BROKEN: require: RuntimeError"):
             prepare(config, environ={})
-
-
-class MetricsTest(unittest.TestCase):
-    def test_those_that_every_run_records_are_required(self):
-        require_metrics("my:KIND", dict.fromkeys(REQUIRED_METRICS, 1.0))
-        with self.assertRaisesRegex(ConfigError, "learner: my:KIND: the metrics of train_step lack buffer_size"):
-            require_metrics("my:KIND", {"train/learning_rate": 1.0, "train/gradient_steps": 1.0})
 
 
 if __name__ == "__main__":

@@ -5,8 +5,9 @@ import unittest
 
 import torch
 
+from ddp_ppo.config.settings import ConfigError
 from ddp_ppo.evaluation.evaluate import evaluate, own_seeds
-from ddp_ppo.learners.interface import Common, LearnerKind
+from ddp_ppo.learners.interface import REQUIRED_METRICS, Common, LearnerKind, require_metrics
 from ddp_ppo.learners.registry import LEARNERS
 from ddp_ppo.runs.model import load_model
 from tests.support.process import PROGRAMS, TINY, FolderTestCase, Program, read_csv, succeeded, without_times
@@ -31,6 +32,13 @@ class KindTest(unittest.TestCase):
             self.assertEqual(kind.name, name)
             with self.assertRaises(dataclasses.FrozenInstanceError):
                 kind.name = "other"
+
+
+class MetricsTest(unittest.TestCase):
+    def test_those_that_every_run_records_are_required(self):
+        require_metrics("my:KIND", dict.fromkeys(REQUIRED_METRICS, 1.0))
+        with self.assertRaisesRegex(ConfigError, "learner: my:KIND: the metrics of train_step lack buffer_size"):
+            require_metrics("my:KIND", {"train/learning_rate": 1.0, "train/gradient_steps": 1.0})
 
 
 class ToyTest(FolderTestCase):
