@@ -139,8 +139,6 @@ class Actor:
             num_envs=job.num_envs, first_index=job.first_env, instances=job.instances, **job.env_arguments
         )
         require_same(self._env.spec, job.env, f"environment {job.first_env} of rank {job.rank}", "the first one built")
-        # Now: the environment may have been the first to load torch.
-        seed_global_generators(integer_seed(job.seed, Purpose.GLOBAL, job.rank, job.actor_id))
         watch_first_calls(self._env)
         own = slice(job.first_env, job.first_env + job.num_envs)
         self._parts = parts_of(own, job.num_envs_of_learner)
@@ -148,6 +146,8 @@ class Actor:
         is_one_block = len(self._parts) == 1 and self._parts[0].is_complete
         acting = self._policies[0] if is_one_block else BlockPolicy(self._policies, self._parts)
         self._player = Player(acting, job.num_envs)
+        # Now: environment or policy may have been the first to load torch.
+        seed_global_generators(integer_seed(job.seed, Purpose.GLOBAL, job.rank, job.actor_id))
         self._arrays = arrays = job.block.arrays
         self._own = own
         self._block_of = [part.block for part in self._parts for _ in range(*part.own.indices(job.num_envs))]

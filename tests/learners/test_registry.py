@@ -55,13 +55,14 @@ class TableTest(unittest.TestCase):
             self.assertIs(kind.settings, OWN[name].settings)
 
     def test_an_attribute_of_a_module_is_a_learner_too(self):
-        self.assertIs(learner_kind("ddp_ppo.learners.ppo.kind:KIND"), LEARNERS["ppo"])
+        kind = learner_kind("ddp_ppo.learners.ppo.kind:KIND")
+        self.assertEqual((kind.name, kind.settings), ("ppo", LEARNERS["ppo"].settings))
 
     def test_what_is_not_a_learner_is_named_with_what_is_wrong(self):
         for name, words in {
             "sac": "learner: sac is not one of ppo, disco, nor module:attribute",
-            "no.such_module:KIND": "learner: no.such_module:KIND cannot be imported: No module named 'no'",
-            "math:KIND": "learner: math:KIND cannot be imported: module 'math' has no attribute 'KIND'",
+            "no.such_module:KIND": "learner: no.such_module:KIND cannot be imported: ModuleNotFoundError: No module named 'no'",
+            "math:KIND": "learner: math:KIND cannot be imported: AttributeError: module 'math' has no attribute 'KIND'",
             "math:pi": "learner: math:pi is a float, not a ddp_ppo.learners.interface.LearnerKind",
         }.items():
             with self.subTest(name), self.assertRaisesRegex(ConfigError, words):
