@@ -77,22 +77,21 @@ def _check_saved_state(env: BatchEnv, leading: NDArray[Any], report: Report, tri
         leading: actions of the steps up to there.
     """
     before = _run(env, _SEEDS, leading)
-    try:
-        state = call("get_state", env.save)
-        if state is not None:
-            call("set_state", env.restore, state)
-    except StageError as error:  # methods of these names that are for something else
-        state = None
-        report.notes.append(str(error))
-    if state is None:
-        report.figures["saved state"] = "none"
-        report.notes.append("its state cannot be saved (get_state, set_state): a resumed run starts new episodes")
-        return
     actions = random_actions(trial.env, _STEPS, len(_SEEDS), seed=3)
-    going_on = record(env, before.obs[-1], actions)
     with trial.envs(len(_SEEDS)) as other:
         reset(other, _OTHER_SEEDS)
-        restored = record(other, call("set_state", other.restore, state), actions)
+        try:
+            state = call("get_state", env.save)
+            obs = None if state is None else call("set_state", other.restore, state)
+        except StageError as error:  # methods of these names that are for something else
+            obs = None
+            report.notes.append(str(error))
+        if obs is None:
+            report.figures["saved state"] = "none"
+            report.notes.append("its state cannot be saved (get_state, set_state): a resumed run starts new episodes")
+            return
+        restored = record(other, obs, actions)
+    going_on = record(env, before.obs[-1], actions)
     complaint = "an environment that is restored goes on differently: get_state and set_state miss something"
     require_equal(report, "saved state", (going_on, restored), complaint)
 

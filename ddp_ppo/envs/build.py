@@ -88,7 +88,7 @@ def describe_env(
     try:
         with chdir("."), time_limit(actor_timeout_seconds, _Overdue()):
             env = _build_all(task_ids(env_id), range(1), build, discretize_actions)
-            spec = probed_spec(env)
+            spec = probed_spec(env, actor_timeout_seconds)
             with blamed(f"{env.spec.env_id}: cannot close the environment"):
                 env.close()
     except _Overdue as overdue:
