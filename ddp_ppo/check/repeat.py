@@ -107,23 +107,22 @@ def _check_saved_state(env: BatchEnv, leading: NDArray[Any], report: Report, tri
     """
     num_envs = env.num_envs
     before = _run(env, _SEEDS[:num_envs], leading)
-    try:
-        state = call("get_state", env.save)
-        if state is not None:
-            call("set_state", env.restore, state)
-    except StageError as error:  # methods of these names that are for something else
-        state = None
-        report.notes.append(str(error))
-    if state is None:
-        report.figures["saved state"] = "none"
-        report.notes.append("its state cannot be saved (get_state, set_state): a resumed run starts new episodes")
-        return
     actions = random_actions(trial.env, _STEPS, num_envs, seed=3)
-    going_on = record(env, before.obs[-1], actions)
     has_room = trial.at_most(2 * num_envs) == 2 * num_envs
     with trial.envs(num_envs) if has_room else nullcontext(env) as other:
-        reset(other, _OTHER_SEEDS[:num_envs])
-        restored = record(other, call("set_state", other.restore, state), actions)
+        try:
+            state = call("get_state", env.save)
+            going_on = record(env, before.obs[-1], actions)
+            reset(other, _OTHER_SEEDS[:num_envs])
+            obs = None if state is None else call("set_state", other.restore, state)
+        except StageError as error:  # methods of these names that are for something else
+            obs = None
+            report.notes.append(str(error))
+        if obs is None:
+            report.figures["saved state"] = "none"
+            report.notes.append("its state cannot be saved (get_state, set_state): a resumed run starts new episodes")
+            return
+        restored = record(other, obs, actions)
     complaint = "an environment that is restored continues differently: get_state and set_state miss something"
     require_equal(report, "saved state", (going_on, restored), complaint)
 

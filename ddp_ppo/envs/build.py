@@ -125,7 +125,7 @@ def describe_env(
     try:
         with untouched(changed.append), chdir("."), time_limit(actor_timeout_seconds, _Overdue()):
             env = _build_all(task_ids(env_id), range(1), build, discretize_actions)
-            spec = probed_spec(env)
+            spec = probed_spec(env, actor_timeout_seconds)
             _close(env, min(actor_timeout_seconds, _CLOSE_SECONDS), say)
     except _Overdue as overdue:
         place = traceback.extract_tb(overdue.__traceback__)[-2]  # the last one is the limit's

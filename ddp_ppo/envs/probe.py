@@ -23,18 +23,29 @@ from ddp_ppo.envs.spaces import NUMBERS
 from ddp_ppo.envs.state import require_plain
 from ddp_ppo.errors import FAULTS, describe_cause
 from ddp_ppo.maths.seeding import kept_global_generators, seed_global_generators
+from ddp_ppo.processes.lifetime import time_limit
 from ddp_ppo.protocols import BatchEnv, EnvSpec, PlainState
 
 _STEPS = 5
+_SECONDS = 5.0
 _CONSEQUENCE = "its state is not saved; episodes start again after a resume and where an actor is lost"
 
 
-def probed_spec(env: BatchEnv) -> EnvSpec:
-    """The environment's description with what was found out about it; its episodes are over then."""
-    with kept_global_generators():
+def probed_spec(env: BatchEnv, seconds: float) -> EnvSpec:
+    """The environment's description with what was found out about it; its episodes are over then.
+
+    Args:
+        seconds: longest that trying may take, 0 is a few; one that is slower is trusted, or hangs in an actor too.
+    """
+    fault = ""
+    with kept_global_generators(), suppress(_TooSlow), time_limit(min(seconds or _SECONDS, _SECONDS), _TooSlow()):
         fault = _state_fault(env)
     unsaved = f"{env.spec.env_id}: {fault}: {_CONSEQUENCE}" if fault else ""
     return replace(env.spec, unsaved=unsaved, notes=tuple(running_normalizers(env)))
+
+
+class _TooSlow(BaseException):
+    """The time is up; not for an environment to handle."""
 
 
 def _state_fault(env: BatchEnv) -> str:
@@ -45,8 +56,8 @@ def _state_fault(env: BatchEnv) -> str:
     with suppress(*FAULTS):
         if env.save() is None:  # asked before the first reset: an environment that cannot be saved is not stepped
             return ""
-    actions = env.spec.action.random(np.random.default_rng(0), 3 * _STEPS, env.num_envs)
     try:
+        actions = env.spec.action.random(np.random.default_rng(0), 3 * _STEPS, env.num_envs)
         env.reset(range(1, env.num_envs + 1))
         _path(env, actions[:_STEPS])
     except FAULTS:

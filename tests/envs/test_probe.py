@@ -1,6 +1,8 @@
 """What is found out about environments as users bring them, before anything is started."""
 
+import threading
 import unittest
+from contextlib import closing
 
 from ddp_ppo.envs.build import describe_env, make_batch_env
 from ddp_ppo.envs.probe import probed_spec
@@ -32,7 +34,7 @@ class SavedTest(unittest.TestCase):
     def test_an_environment_without_such_methods_is_not_even_reset(self):
         env = make_batch_env(f"{BROUGHT}/Line-v0", 1)
         self.addCleanup(env.close)
-        self.assertEqual(probed_spec(env).unsaved, "")
+        self.assertEqual(probed_spec(env, 1.0).unsaved, "")
         self.assertFalse(hasattr(env.gymnasium_env(0).unwrapped, "x"))  # which reset sets
 
     def test_one_that_fails_is_left_to_the_actors(self):
@@ -40,6 +42,12 @@ class SavedTest(unittest.TestCase):
             with self.subTest(how):
                 spec = describe_env("tests.support.script_env:envs/Broken-v0", env_kwargs={"fail_at": how})
                 self.assertEqual(spec.unsaved, "")
+
+    def test_one_that_is_too_slow_to_be_tried_is_trusted(self):
+        with closing(make_batch_env(f"{BROUGHT}/Windless-v0", 1)) as env:
+            own = env.gymnasium_env(0).unwrapped
+            own.step = lambda action: threading.Event().wait()
+            self.assertEqual(probed_spec(env, 0.2).unsaved, "")
 
 
 class NormalizerTest(unittest.TestCase):
