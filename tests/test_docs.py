@@ -37,8 +37,6 @@ INLINE = re.compile(rf"`((?:{SHELL_PROGRAMS}) [^`\n]+)`")
 FILE = re.compile(r"    # ([\w.]+\.(?:py|yaml))")
 _NAMES = "check step train plan bench evaluate play export report compare replay settings metrics disco-weights"
 COMMANDS = {*_NAMES.split()}
-if "step" not in COMMANDS:  # what the recipes show came with this command
-    DOCS.remove(ROOT / "docs" / "recipes.md")
 
 # What no test runs, and why. Their settings, if they name a configuration, are given to `plan` all the same.
 NOT_RUN = {

@@ -237,6 +237,9 @@ def _judge(trial: Trial, report: Report, score: float) -> None:
 def check_scale_up(trial: Trial, report: Report) -> None:
     """Trains two rounds with twice the environments and compares what was counted with the arithmetic of `plan`."""
     short = _trained(trial)
+    wanted = 2 * trial.plan.topology.num_envs
+    if trial.at_most(wanted) < wanted:
+        raise SkipStage("no more instances can be open at once")
     try:
         scaled, result = scale_up(short, "2x", "updates", num_learners=1)
         scaled = replace(scaled, run_name="scale_up", total_env_steps=2 * scaled.transitions_per_round(1))
@@ -251,7 +254,7 @@ def check_scale_up(trial: Trial, report: Report) -> None:
         if name not in _OF_THE_RUN
     ]
     expected, counted = arithmetic(scaled, 1), rows[-1]
-    steps = {BUFFER_SIZE: "transitions a round", GRADIENT_STEPS: "gradient steps a round"}
+    steps = {BUFFER_SIZE: "transitions a round", GRADIENT_STEPS: "gradient steps per round"}
     for metric, name in steps.items():
         is_less = metric == GRADIENT_STEPS and scaled.ppo.target_kl is not None and counted[metric] < expected[name]
         if counted[metric] != expected[name] and not is_less:

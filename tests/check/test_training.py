@@ -171,11 +171,11 @@ class ScaleUpTest(unittest.TestCase):
         report = report_of(check_scale_up, one)
         self.assertEqual(report.faults, [])
         # 2 environments x 32 steps are 2 mini-batches of 32; 4 x 32 are 2 of 64
-        self.assertEqual(report.figures["counted"], "128 transitions a round, 2 gradient steps a round")
-        wrong = {"transitions a round": 128, "gradient steps a round": 3}
+        self.assertEqual(report.figures["counted"], "128 transitions a round, 2 gradient steps per round")
+        wrong = {"transitions a round": 128, "gradient steps per round": 3}
         with mock.patch("ddp_ppo.check.training.arithmetic", return_value=wrong):
             faults = report_of(check_scale_up, one).faults
-        self.assertEqual(faults, ["gradient steps a round: 3 expected, 2 counted"])
+        self.assertEqual(faults, ["gradient steps per round: 3 expected, 2 counted"])
 
     def test_another_learner_s_arithmetic_is_not_checked(self):
         one = trial(self)

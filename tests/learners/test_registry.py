@@ -61,7 +61,7 @@ class TableTest(unittest.TestCase):
     def test_what_is_not_a_learner_is_named_with_what_is_wrong(self):
         for name, words in {
             "sac": "learner: sac is not one of ppo, disco, nor module:attribute",
-            "no.such_module:KIND": "learner: no.such_module:KIND cannot be imported: ModuleNotFoundError: No module named 'no'",
+            "no.such_module:KIND": "no.such_module:KIND cannot be imported: ModuleNotFoundError: No module named 'no'",
             "math:KIND": "learner: math:KIND cannot be imported: AttributeError: module 'math' has no attribute 'KIND'",
             "math:pi": "learner: math:pi is a float, not a ddp_ppo.learners.interface.LearnerKind",
         }.items():

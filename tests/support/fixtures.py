@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import ctypes
 import json
+import multiprocessing
 import math
 import os
 import signal
@@ -259,7 +260,8 @@ class Witness(Count):
                 "num_threads": len(os.listdir("/proc/self/task")),
                 "parent": os.getppid(),
             }
-            self.report.write_text(json.dumps(seen))
+            if multiprocessing.parent_process() is not None:  # an actor, not the trial before a run
+                self.report.write_text(json.dumps(seen))
         return super().step(action)
 
 

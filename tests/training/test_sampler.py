@@ -166,9 +166,12 @@ class BytesTest(OwnFolderTestCase):
                 "rollout_length": 16,
                 "total_env_steps": 256,
                 "hidden_sizes": (8,),
+                "eval_interval": 0,
+                "eval_episodes": 1,
+                "device": "cpu",
+                "output_dir": str(self.folder / dtype),
+                **settings,
             },
-            **{"eval_interval": 0, "eval_episodes": 1, "device": "cpu", "output_dir": str(self.folder / dtype)},
-            **settings,
         )
         result = train(config, console=Console.silent())
         return load_model(result.folder, "current").parameters

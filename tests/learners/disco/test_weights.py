@@ -144,7 +144,7 @@ class LoadTest(FolderTest):
         memory = io.BytesIO()
         with zipfile.ZipFile(memory, "w") as file:
             file.writestr("readme.txt", "hello")
-        self.assertIn("readme.txt is no array", self.refusal(memory.getvalue()))
+        self.assertIn("readme.txt is not an array", self.refusal(memory.getvalue()))
 
     def test_nothing_is_unpickled(self):
         text = self.refusal(self.npz(**{"lstm/linear/w": np.array([{"a": 1}], object)}))
