@@ -8,8 +8,8 @@ from __future__ import annotations
 
 import ctypes
 import json
-import multiprocessing
 import math
+import multiprocessing
 import os
 import signal
 import subprocess
