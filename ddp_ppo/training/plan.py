@@ -7,7 +7,9 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
+from pathlib import Path
 
+from ddp_ppo.config.packaged import name_of_run
 from ddp_ppo.config.settings import GENERAL, Config, ConfigError
 from ddp_ppo.distributed.topology import TrainingTopology, resolve_training_topology
 from ddp_ppo.envs.build import backend_notes, describe_env
@@ -173,12 +175,14 @@ def prepare(config: Config, *, environ: Mapping[str, str]) -> Plan:
 
 
 def _require_effect(config: Config, env: EnvSpec, network: NetworkSpec) -> None:
-    """Raises ConfigError where a person set what does nothing with this environment."""
-    default = GENERAL["init_log_std"].default
+    """Raises ConfigError where a person set what does nothing with this environment, not where a run has written it."""
+    default, place = GENERAL["init_log_std"].default, config.origins["init_log_std"]
+    if name_of_run(Path(place.rpartition(":")[0]).parent):
+        return
     if network.distribution.num_log_std or not config.is_named("init_log_std") or config.init_log_std == default:
         return
     raise ConfigError(
-        f"{config.origins['init_log_std']}: init_log_std has no effect, as {env.env_id} has {env.action.describe()} "
+        f"{place}: init_log_std has no effect, as {env.env_id} has {env.action.describe()} "
         "actions, which have no standard deviation; remove it"
     )
 
