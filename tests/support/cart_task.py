@@ -37,7 +37,7 @@ class CartTask(MujocoTask):
                 Group(name="place", columns=("cart",), unit="m", noise=noise, read=lambda t: t.sim.qpos[:, 0]),
                 Group(name="pole", columns=("angle", "rate"), unit="rad", noise=noise, read=lambda t: t.pole),
                 Group(name="mass", columns=("cart",), unit="kg", read=lambda t: t.varied["mass"], is_privileged=True),
-                Group(name="push", columns=("x", "y"), unit="N", read=lambda t: t.push, is_privileged=True),
+                Group(name="push", columns=("x", "y", "z"), unit="N", read=lambda t: t.push, is_privileged=True),
                 Group(name="ticks", columns=("steps",), unit="1", read=lambda t: t.ticks),
             ),
             rewards=(

@@ -107,7 +107,7 @@ def _privileged(robot: Robot) -> tuple[Group, ...]:
             frame="trunk",
             mirror=_VECTOR,
             is_privileged=True,
-            read=lambda task: to_body(task.sim.qpos[:, 3:7], task.push_vector) / _FORCE_UNIT,
+            read=lambda task: to_body(task.orientation, task.push) / _FORCE_UNIT,
         ),
         Group(name="friction", columns=("ground",), unit="1", is_privileged=True, read=lambda t: t.drawn("friction")),
         Group(name="payload", columns=("trunk",), unit="kg", is_privileged=True, read=lambda t: t.drawn("payload")),

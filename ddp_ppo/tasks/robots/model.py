@@ -20,11 +20,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ddp_ppo.errors import EnvError
+from ddp_ppo.tasks.robots.scene import add_ground, decorate
 from ddp_ppo.tasks.vectorised.terrain import Terrain
 
 Float64Array = NDArray[np.float64]
 OWN = "quadruped"
-GROUND, TRUNK = "ground", "robot_trunk"
+TRUNK = "robot_trunk"
 LEGS = ("FR", "FL", "RR", "RL")  # front or rear, right or left
 _MENAGERIE = "menagerie:"
 _TIMESTEP, _ITERATIONS = 0.004, 5  # s; of the solver
@@ -98,7 +99,8 @@ def load_robot(name: str = OWN, *, drive: Drive | None = None, terrain: Terrain 
         _prepare(one, model, trunk, drive, name)
     _keep_contacts(spec, feet, trunk, box)
     for one in (spec, drawn):
-        _add_ground(one, terrain)
+        add_ground(one, terrain)
+    decorate(drawn)
     _add_foot_sensors(spec, model, legs)
     return Robot(
         spec=spec,
@@ -261,15 +263,6 @@ def _keep_contacts(
 def _make_touchable(geom: Any) -> None:
     geom.contype, geom.conaffinity, geom.condim, geom.priority = 0, 1, 3, 0
     geom.friction = [0.0, 0.005, 0.0001]  # of two geoms the larger friction counts: the ground's
-
-
-def _add_ground(spec: mujoco.MjSpec, terrain: Terrain | None) -> None:
-    ground = spec.worldbody.add_geom(
-        name=GROUND, type=mujoco.mjtGeom.mjGEOM_PLANE, size=[0, 0, 0.05], rgba=[0.55, 0.58, 0.55, 1.0]
-    )
-    ground.contype, ground.conaffinity, ground.friction = 1, 0, [0.8, 0.005, 0.0001]
-    if terrain is not None:
-        terrain.add_to(spec, GROUND)
 
 
 def _add_foot_sensors(spec: mujoco.MjSpec, model: mujoco.MjModel, legs: Sequence[_Leg]) -> None:

@@ -45,6 +45,7 @@ class Quadruped(MujocoTask):
 
     Attributes:
         robot: the model's facts.
+        orientation: of the trunk, [K, 4].
         velocity, turn_rate, gravity: [K, 3] of the trunk in its own frame, m/s, rad/s and 1.
         height: of the trunk above the ground, [K] in m.
         joint_offset, joint_velocity, torque: [K, 12] in rad, rad/s and N m; offsets are from the standing pose.
@@ -101,10 +102,8 @@ class Quadruped(MujocoTask):
             action_mirror=tuple(mirrored_joints(self.robot)),
         )
         super().__init__(num_envs, design)
-        self._touch, self._feet = self.sim.field("sensordata"), self.sim.field("geom_xpos")
+        self.foot_force, self._feet = self.sim.field("sensordata"), self.sim.field("geom_xpos")
         self.torque = self.sim.field("qfrc_actuator")[:, 6:]
-        self._joints = self.sim.qpos[:, 7:]
-        self.joint_velocity, self.turn_rate = self.sim.qvel[:, 6:], self.sim.qvel[:, 3:6]
         self._air_time = self.memory("air_time", 4)
         self._was_touching = self.memory("was_touching", 4, dtype=np.bool_)
         self._last_feet = self.memory("last_feet", 4, 2)
@@ -129,12 +128,12 @@ class Quadruped(MujocoTask):
 
     def measure(self) -> None:
         """See `MujocoTask`."""
-        qpos, quat = self.sim.qpos, self.sim.qpos[:, 3:7]
-        self.velocity, self.gravity = to_body(quat, self.sim.qvel[:, :3]), gravity(quat)
+        qpos, qvel = self.sim.qpos.copy(), self.sim.qvel.copy()  # rows of the live arrays lie kilobytes apart
+        self.orientation, self.turn_rate, self.joint_velocity = qpos[:, 3:7], qvel[:, 3:6], qvel[:, 6:]
+        self.velocity, self.gravity = to_body(self.orientation, qvel[:, :3]), gravity(self.orientation)
         self.height = qpos[:, 2] - self._ground_height(qpos[:, 0], qpos[:, 1])
-        self.joint_offset = self._joints - self.robot.home
-        self.foot_force = self._touch
-        self.contact = self._touch > _CONTACT_FORCE
+        self.joint_offset = qpos[:, 7:] - self.robot.home
+        self.contact = self.foot_force > _CONTACT_FORCE
         self.has_fallen = (self.gravity[:, 2] > -_MAX_TILT_COSINE) | (self.height < _LOWEST * self.robot.height)
 
     def count(self) -> None:
@@ -157,18 +156,13 @@ class Quadruped(MujocoTask):
             "error_turn": np.abs(self.turn_rate[:, 2] - self.command[:, 2]),
         }
 
-    @property
-    def push_vector(self) -> Float64Array:
-        """The force [K, 3] that pushes each robot, in N along the world's axes."""
-        return np.pad(self.push, ((0, 0), (0, 1)))
-
     def drawn(self, name: str) -> Float64Array:
         """What each environment drew [K]; without randomisation the value that changes nothing."""
         return self.varied.get(name, np.full(self.num_envs, _NEUTRAL[name]))
 
     def ground_around(self, offsets: Float64Array) -> Float64Array:
         """Heights [K, m] of the ground below the trunk at offsets [m, 2] along its heading, relative to the trunk."""
-        cos, sin = (part[:, None] for part in heading(self.sim.qpos[:, 3:7]))
+        cos, sin = (part[:, None] for part in heading(self.orientation))
         along, across = offsets.T
         x = self.sim.qpos[:, 0:1] + cos * along - sin * across
         y = self.sim.qpos[:, 1:2] + sin * along + cos * across

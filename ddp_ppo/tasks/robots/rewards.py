@@ -17,8 +17,8 @@ from numpy.typing import NDArray
 Float64Array = NDArray[np.float64]
 _WIDTH = 0.25  # (m/s)^2 and (rad/s)^2: the squared error at which tracking earns exp(-1)
 _MOVING = 0.1  # m/s and rad/s: commands below it are for standing
-_SWING = 0.12  # s: a foot earns what it is in the air for longer
-_LONGEST_SWING = 0.45  # s
+_SWING = 0.2  # s: a foot earns what it is in the air for longer, and pays for less
+_SWING_LIMITS = (-0.1, 0.2)  # s: most that it pays and earns
 
 
 def track_velocity(robot: Any) -> Float64Array:
@@ -78,9 +78,14 @@ def stand(robot: Any) -> Float64Array:
 
 
 def swing(robot: Any) -> Float64Array:
-    """For each foot that lands after a swing, how much longer than a short one that took; s per second of a step."""
-    earned = np.clip(robot.landing - _SWING, 0.0, _LONGEST_SWING - _SWING).sum(axis=1)
+    """For each foot that lands, how much longer than a short swing it was in the air, over the seconds of a step."""
+    earned = (np.clip(robot.landing - _SWING, *_SWING_LIMITS) * (robot.landing > 0.0)).sum(axis=1)
     return np.asarray(earned / robot.step_seconds * _is_to_move(robot))
+
+
+def lifted(robot: Any) -> Float64Array:
+    """How many feet are in the air although the robot is to stand."""
+    return np.asarray((~robot.contact).sum(axis=1) * ~_is_to_move(robot), np.float64)
 
 
 def slip(robot: Any) -> Float64Array:
@@ -101,18 +106,19 @@ def fall(robot: Any) -> Float64Array:
 _POSE_WEIGHTS = np.array([3.0, 1.0, 1.0] * 4)
 TERMS: dict[str, tuple[float, Callable[[Any], Float64Array]]] = {
     "track_velocity": (1.5, track_velocity),
-    "track_turn": (0.75, track_turn),
+    "track_turn": (1.0, track_turn),
     "alive": (0.25, alive),
-    "bounce": (-1.0, bounce),
+    "bounce": (-2.0, bounce),
     "wobble": (-0.05, wobble),
     "tilt": (-2.0, tilt),
     "height": (-20.0, height),
     "torque": (-1e-4, torque),
     "power": (-5e-4, power),
-    "action_rate": (-0.1, action_rate),
+    "action_rate": (-0.15, action_rate),
     "pose": (-0.1, pose),
     "stand": (-0.3, stand),
-    "swing": (0.5, swing),
+    "swing": (0.3, swing),
+    "lifted": (-0.2, lifted),
     "slip": (-0.05, slip),
     "fall": (-1.0, fall),
 }

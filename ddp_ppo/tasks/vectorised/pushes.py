@@ -18,13 +18,13 @@ class PushState:
     """The pushes of K environments.
 
     Attributes:
-        force: [K, 2] in N along the world's x and y; 0 between pushes.
+        force: [K, 3] in N along the world's axes; 0 between pushes.
         wait: steps [K] until the next push begins.
         left: steps [K] until the current one ends.
     """
 
     def __init__(self, pushes: Pushes, num_envs: int, *, step_seconds: float) -> None:
-        self.force = np.zeros((num_envs, 2))
+        self.force = np.zeros((num_envs, 3))
         self.wait = np.zeros(num_envs, np.int64)
         self.left = np.zeros(num_envs, np.int64)
         self._pushes, self._step_seconds = pushes, step_seconds
@@ -32,7 +32,7 @@ class PushState:
     def advance(self, streams: Streams) -> None:
         """One step passes: pushes end, others begin."""
         self.left -= 1
-        self.force[self.left <= 0] = 0.0
+        self.force *= (self.left > 0)[:, None]
         self.wait -= 1
         due = np.flatnonzero(self.wait == 0).astype(np.int32)
         if len(due):
@@ -45,7 +45,7 @@ class PushState:
 
     def _begin(self, ids: Ids, streams: Streams) -> None:
         drawn = streams.uniform(3, ids=ids)
-        self.force[ids] = (2.0 * drawn[:, :2] - 1.0) * self._pushes.max_force
+        self.force[ids, :2] = (2.0 * drawn[:, :2] - 1.0) * self._pushes.max_force
         self.left[ids] = max(round(self._pushes.seconds / self._step_seconds), 1)
         self._wait(ids, drawn[:, 2])
 

@@ -66,7 +66,10 @@ class Simulation:
     @property
     def has_failed(self) -> NDArray[np.bool_]:
         """Which simulations [K] MuJoCo gave up and reset since they were restarted."""
-        failed: NDArray[np.bool_] = (self._batch.warning[:, _UNSTABLE, _NUMBER] > 0).any(axis=1)
+        warnings = self._batch.warning
+        if not warnings.any():
+            return np.zeros(len(warnings), np.bool_)
+        failed: NDArray[np.bool_] = (warnings[:, _UNSTABLE, _NUMBER] > 0).any(axis=1)
         return failed
 
     def step(self) -> None:

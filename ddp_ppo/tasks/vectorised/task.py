@@ -39,7 +39,7 @@ class MujocoTask:
         sim: the simulations; `sim.qpos`, `sim.qvel`, `sim.ctrl` are live arrays.
         action, last_action: [K, A] of the last step and of the one before; 0 at an episode's start.
         command: [K, C]; empty columns if the task has no commands.
-        push: [K, 2] in N.
+        push: [K, 3] in N along the world's axes.
         varied: what each environment drew at its episode's start, [K] by name.
         elapsed: steps [K] of each episode.
         step_seconds: of a control step.
@@ -105,7 +105,7 @@ class MujocoTask:
 
     @property
     def push(self) -> Float64Array:
-        """The force [K, 2] that acts on each robot, in N along the world's x and y."""
+        """The force [K, 3] that pushes each robot, in N along the world's axes."""
         return self._push.force
 
     @property
@@ -136,7 +136,7 @@ class MujocoTask:
         self.sim.ctrl[...] = self._home + self._action_scale * self.action
         if self.design.pushes:
             self._push.advance(self.streams)
-            self.sim.xfrc_applied[:, self._pushed, :2] = self._push.force
+            self.sim.xfrc_applied[:, self._pushed, :3] = self._push.force
         self._advance_physics()
         self.elapsed += 1
         self.measure()

@@ -53,7 +53,7 @@ class QuadrupedTest(unittest.TestCase):
     def test_errors_are_distances_from_the_command(self):
         task = stood()
         task.velocity, task.command[:] = np.array([[0.3, 0.0, 0.0]]), [[0.0, 0.4, -0.5]]
-        task.sim.qvel[0, 5] = 0.25
+        task.turn_rate[0, 2] = 0.25
         errors = task.measures()
         self.assertAlmostEqual(errors["error_velocity"][0], 0.5)
         self.assertAlmostEqual(errors["error_turn"][0], 0.75)

@@ -75,10 +75,14 @@ class RewardsTest(unittest.TestCase):
         command = [[0.05, 0.0, 0.0], [0.0, -0.3, 0.0]]
         self.check(rewards.stand, [1.2, 0.0], joint_offset=np.full((2, 12), -0.1), command=command)
 
-    def test_swings_earn_what_they_are_longer_than_short_ones_up_to_a_limit(self):
-        landing = [[0.05, 0.22, 0.0, 0.0], [2.0, 0.0, 0.0, 0.0]]
-        self.check(rewards.swing, [0.1 / 0.02, 0.33 / 0.02], landing=landing, command=np.full((2, 3), 0.5))
+    def test_swings_earn_what_they_are_longer_than_short_ones_within_limits(self):
+        landing = [[0.02, 0.26, 0.0, 0.0], [2.0, 0.0, 0.0, 0.0]]
+        self.check(rewards.swing, [(-0.1 + 0.06) / 0.02, 0.2 / 0.02], landing=landing, command=np.full((2, 3), 0.5))
         self.check(rewards.swing, [0.0, 0.0], landing=landing)
+
+    def test_feet_in_the_air_count_only_if_the_robot_is_to_stand(self):
+        contact = [[True, False, True, False]] * 2
+        self.check(rewards.lifted, [2.0, 0.0], contact=contact, command=[[0.0, 0.0, 0.0], [0.0, 0.0, 0.4]])
 
     def test_feet_slip_only_while_they_touch_the_ground(self):
         contact = [[True, False, True, False], [False] * 4]

@@ -63,7 +63,7 @@ class TaskEnvTest(unittest.TestCase):
         env = make_batch_env("tests.tasks.vectorised.test_gym_env:CartTask-v0", 2)
         env.reset([1, 2])
         result = env.step(np.zeros((2, 1), np.float32))
-        self.assertEqual(result.obs.shape, (2, 8))
+        self.assertEqual(result.obs.shape, (2, 9))
         self.assertIn("reward_near", env.reward_terms())
         self.assertIsNotNone(env.save())
 

@@ -11,12 +11,12 @@ from ddp_ppo.tasks.vectorised.streams import Streams
 
 class PushStateTest(unittest.TestCase):
     def recorded(self, num_envs=40, num_steps=60):
-        """Forces [T, K, 2] of pushes of 0.3 s every 1 to 2 s, at 10 steps per second."""
+        """Forces [T, K, 3] of pushes of 0.3 s every 1 to 2 s, at 10 steps per second."""
         pushes = Pushes(body="b", max_force=5.0, seconds=0.3, interval_seconds=(1.0, 2.0))
         state, streams = PushState(pushes, num_envs, step_seconds=0.1), Streams(num_envs)
         streams.seed(range(num_envs))
         state.schedule(np.arange(num_envs, dtype=np.int32), streams)
-        forces = np.zeros((num_steps, num_envs, 2))
+        forces = np.zeros((num_steps, num_envs, 3))
         for row in forces:
             state.advance(streams)
             row[...] = state.force
@@ -48,7 +48,7 @@ class PushStateTest(unittest.TestCase):
         pushed = np.flatnonzero(forces[-1].any(axis=1)).astype(np.int32)
         self.assertGreater(len(pushed), 1)
         state.schedule(pushed[:1], streams)
-        self.assertEqual(state.force[pushed[0]].tolist(), [0.0, 0.0])
+        self.assertEqual(state.force[pushed[0]].tolist(), [0.0, 0.0, 0.0])
         np.testing.assert_array_equal(state.force[pushed[1:]], forces[-1][pushed[1:]])
 
 

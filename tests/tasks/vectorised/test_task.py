@@ -8,7 +8,7 @@ from ddp_ppo.errors import EnvError
 from ddp_ppo.protocols import Rows
 from tests.support.cart_task import CartTask
 
-COMMAND, PLACE, POLE, MASS, PUSH, TICKS = 0, 1, slice(2, 4), 4, slice(5, 7), 7
+COMMAND, PLACE, POLE, MASS, PUSH, TICKS = 0, 1, slice(2, 4), 4, slice(5, 8), 8
 
 
 def actions(num_steps, num_envs, seed=0):
@@ -84,7 +84,7 @@ class TaskTest(unittest.TestCase):
         self.assertEqual(result.obs[:, TICKS].tolist(), [0.0, 4.0])  # the memory began again
         self.assertEqual(task.action[:, 0].tolist(), [0.0, 1.0])
         self.assertEqual(task.elapsed.tolist(), [0, 4])
-        self.assertEqual(task.push[0].tolist(), [0.0, 0.0])
+        self.assertEqual(task.push[0].tolist(), [0.0, 0.0, 0.0])
 
     def test_the_next_episode_draws_its_properties_again(self):
         task = CartTask(2, seconds=0.1)
@@ -150,12 +150,12 @@ class TaskTest(unittest.TestCase):
         for row in act:
             steps.append((reference.step(row).reward.copy(), reference.reward_terms()["near"].copy()))
         rows = Rows(
-            obs=np.zeros((31, 3, 8), np.float32),
+            obs=np.zeros((31, 3, 9), np.float32),
             act=np.zeros((*shape, 1), np.float32),
             reward=np.zeros(shape),
             terminated=np.zeros(shape, np.bool_),
             truncated=np.zeros(shape, np.bool_),
-            final_obs=np.zeros((*shape, 8), np.float32),
+            final_obs=np.zeros((*shape, 9), np.float32),
             progress=np.zeros(1, np.int64),
         )
         task.reset([1, 2, 3])
