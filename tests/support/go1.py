@@ -6,6 +6,7 @@ from pathlib import Path
 
 _INSIDE = "mjlab/asset_zoo/robots/unitree_go1/xmls"
 WHERE = "DDP_PPO_MJLAB"
+OWN_ROBOT = ["env_kwargs={}"]  # words after go1.yaml that take the project's robot, which nobody has to download
 MISSING = f"no Unitree Go1: pip download --no-deps mjlab, and name the wheel in {WHERE}"
 
 

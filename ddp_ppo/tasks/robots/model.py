@@ -34,16 +34,18 @@ _HOME = (0.0, 0.8, -1.6)  # rad, of the three joints of a leg, for a model witho
 
 @dataclass(frozen=True, kw_only=True)
 class Drive:
-    """Position control of the joints; of a model that has no actuators, or in place of its own.
+    """Position control of the joints of a model that has no actuators, or in place of its own and of its damping.
 
     Attributes:
         stiffness, damping: N m/rad and N m s/rad.
         torque_limits: N m of the three joints of a leg.
+        armature: inertia of the rotors behind their gears, kg m2, of the three joints of a leg.
     """
 
     stiffness: float
     damping: float
-    torque_limits: tuple[float, float, float]
+    torque_limits: Sequence[float]
+    armature: Sequence[float]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -244,6 +246,7 @@ def _replace_actuators(spec: mujoco.MjSpec, drive: Drive) -> None:
         actuator.set_to_position(kp=drive.stiffness, kv=drive.damping)
         limit = drive.torque_limits[index % 3]
         actuator.forcelimited, actuator.forcerange = True, [-limit, limit]
+        joint.armature, joint.damping = drive.armature[index % 3], [0.0, 0.0, 0.0]
 
 
 def _keep_contacts(

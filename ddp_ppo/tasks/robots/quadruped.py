@@ -72,7 +72,7 @@ class Quadruped(MujocoTask):
 
         Args:
             robot: see `model.load_robot`.
-            drive: stiffness, damping and torque_limits that replace the model's actuators.
+            drive: stiffness, damping, torque_limits and armature that replace the model's actuators: `model.Drive`.
             terrain: "flat" or "rough".
             commands: rows (seconds, forwards, left, turn) that every episode follows in place of random commands.
             command_limits: largest random command forwards, to the left (m/s) and of the turn (rad/s).
@@ -199,7 +199,9 @@ def _drive(values: Mapping[str, Any] | None) -> Drive | None:
     try:
         return Drive(**values)
     except TypeError as error:
-        raise EnvError(f"drive {dict(values)}: use stiffness, damping and three torque_limits") from error
+        raise EnvError(
+            f"drive {dict(values)}: use stiffness, damping, three torque_limits and three of armature"
+        ) from error
 
 
 def _rewards(weights: Mapping[str, float]) -> tuple[Term, ...]:

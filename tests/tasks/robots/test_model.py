@@ -12,7 +12,7 @@ from ddp_ppo.tasks.robots.model import OWN, Drive, load_robot, mirrored_joints, 
 from ddp_ppo.tasks.vectorised.terrain import rough_terrain
 from tests.support.go1 import MISSING, go1_path
 
-DRIVE = Drive(stiffness=40.0, damping=1.0, torque_limits=(23.7, 23.7, 35.55))
+DRIVE = Drive(stiffness=40.0, damping=1.0, torque_limits=(23.7, 23.7, 35.55), armature=(0.004, 0.004, 0.009))
 
 
 class OwnRobotTest(unittest.TestCase):
@@ -83,6 +83,8 @@ class OwnRobotTest(unittest.TestCase):
         model = load_robot(drive=DRIVE).spec.compile()
         np.testing.assert_array_equal(model.actuator_gainprm[:, 0], 40.0)
         np.testing.assert_array_equal(model.actuator_forcerange[2], [-35.55, 35.55])
+        np.testing.assert_array_equal(model.dof_armature[6:9], [0.004, 0.004, 0.009])
+        self.assertFalse(model.dof_damping.any())
 
     def test_rough_ground_is_a_height_field(self):
         model = load_robot(terrain=rough_terrain(num_levels=2)).spec.compile()

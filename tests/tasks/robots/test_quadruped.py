@@ -14,6 +14,7 @@ from ddp_ppo.tasks.robots.quadruped import GYMNASIUM_ID, Quadruped
 from tests.support.go1 import MISSING, go1_path
 
 ENV_ID = "ddp_ppo.tasks.robots.quadruped:Quadruped"
+DRIVE = {"stiffness": 35.0, "damping": 0.8, "torque_limits": [23.7, 23.7, 35.55], "armature": [0.004, 0.004, 0.009]}
 STILL = ((99.0, 0.0, 0.0, 0.0),)
 
 
@@ -123,7 +124,7 @@ class QuadrupedTest(unittest.TestCase):
         for options, words in (
             ({"reward_weights": {"speed": 1.0}}, "no term 'speed'; the terms are track_velocity"),
             ({"terrain": "moon"}, "'moon': use flat or rough"),
-            ({"drive": {"kp": 3.0}}, "use stiffness, damping and three torque_limits"),
+            ({"drive": {"kp": 3.0}}, "use stiffness, damping, three torque_limits"),
         ):
             with self.subTest(words), self.assertRaisesRegex(EnvError, words):
                 Quadruped(1, **options)
@@ -173,8 +174,7 @@ class Go1Test(unittest.TestCase):
             path = go1_path(Path(folder))
             if path is None:
                 self.skipTest(MISSING)
-            drive = {"stiffness": 40.0, "damping": 1.0, "torque_limits": (23.7, 23.7, 35.55)}
-            task = stood(2, robot=str(path), drive=drive)
+            task = stood(2, robot=str(path), drive=DRIVE)
         self.assertFalse(task.has_fallen.any())
         self.assertTrue(task.contact.all())
 
