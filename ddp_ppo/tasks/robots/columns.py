@@ -5,7 +5,10 @@ Shapes: K environments.
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
+from numpy.typing import NDArray
 
 from ddp_ppo.tasks.robots.model import Robot, mirrored_joints
 from ddp_ppo.tasks.robots.rotation import to_body
@@ -107,7 +110,7 @@ def _privileged(robot: Robot) -> tuple[Group, ...]:
             frame="trunk",
             mirror=_VECTOR,
             is_privileged=True,
-            read=lambda task: to_body(task.orientation, task.push) / _FORCE_UNIT,
+            read=_push,
         ),
         Group(name="friction", columns=("ground",), unit="1", is_privileged=True, read=lambda t: t.drawn("friction")),
         Group(name="payload", columns=("trunk",), unit="kg", is_privileged=True, read=lambda t: t.drawn("payload")),
@@ -119,6 +122,11 @@ def _privileged(robot: Robot) -> tuple[Group, ...]:
             read=lambda task: task.drawn("motor_strength"),
         ),
     )
+
+
+def _push(task: Any) -> NDArray[np.float64]:
+    push: NDArray[np.float64] = task.push
+    return to_body(task.orientation, push) / _FORCE_UNIT if push.any() else push
 
 
 def _scan() -> Group:

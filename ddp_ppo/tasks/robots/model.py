@@ -26,6 +26,7 @@ from ddp_ppo.tasks.vectorised.terrain import Terrain
 Float64Array = NDArray[np.float64]
 OWN = "quadruped"
 TRUNK = "robot_trunk"
+FIRST_FOOT = 2  # among the geoms of the simulated model: ground, trunk, and the feet in the order of the legs
 LEGS = ("FR", "FL", "RR", "RL")  # front or rear, right or left
 _MENAGERIE = "menagerie:"
 _TIMESTEP, _ITERATIONS = 0.004, 5  # s; of the solver

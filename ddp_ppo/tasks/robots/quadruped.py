@@ -19,7 +19,7 @@ from numpy.typing import NDArray
 
 from ddp_ppo.errors import EnvError
 from ddp_ppo.tasks.robots.columns import observation
-from ddp_ppo.tasks.robots.model import OWN, Drive, Robot, load_robot, mirrored_joints
+from ddp_ppo.tasks.robots.model import FIRST_FOOT, OWN, Drive, Robot, load_robot, mirrored_joints
 from ddp_ppo.tasks.robots.rewards import TERMS
 from ddp_ppo.tasks.robots.rotation import gravity, heading, to_body, yaw_quaternion
 from ddp_ppo.tasks.vectorised.design import Commands, Design, End, Pushes, Term, Vary
@@ -102,12 +102,12 @@ class Quadruped(MujocoTask):
             action_mirror=tuple(mirrored_joints(self.robot)),
         )
         super().__init__(num_envs, design)
-        self.foot_force, self._feet = self.sim.field("sensordata"), self.sim.field("geom_xpos")
+        self.foot_force = self.sim.field("sensordata")
+        self._feet = self.sim.field("geom_xpos")[:, FIRST_FOOT:, :2]
         self.torque = self.sim.field("qfrc_actuator")[:, 6:]
         self._air_time = self.memory("air_time", 4)
         self._was_touching = self.memory("was_touching", 4, dtype=np.bool_)
         self._last_feet = self.memory("last_feet", 4, 2)
-        self._foot_geoms = self._feet_of_model()
         self.landing, self.foot_speed = np.zeros((num_envs, 4)), np.zeros((num_envs, 4))
 
     def place(self, ids: Ids) -> None:
@@ -143,10 +143,10 @@ class Quadruped(MujocoTask):
         self._air_time += self.step_seconds
         self._air_time[self.contact] = 0.0
         self._was_touching[...] = self.contact
-        feet = self._feet[:, self._foot_geoms, :2]
-        self.foot_speed = np.linalg.norm(feet - self._last_feet, axis=2) / self.step_seconds
+        moved = self._feet - self._last_feet
+        self.foot_speed = np.hypot(moved[:, :, 0], moved[:, :, 1]) / self.step_seconds
         self.foot_speed[self.elapsed == 1] = 0.0
-        self._last_feet[...] = feet
+        self._last_feet[...] = self._feet
 
     def measures(self) -> dict[str, Float64Array]:
         """Errors of the velocity in m/s and rad/s."""
@@ -158,7 +158,7 @@ class Quadruped(MujocoTask):
 
     def drawn(self, name: str) -> Float64Array:
         """What each environment drew [K]; without randomisation the value that changes nothing."""
-        return self.varied.get(name, np.full(self.num_envs, _NEUTRAL[name]))
+        return self.varied[name] if name in self.varied else np.full(self.num_envs, _NEUTRAL[name])
 
     def ground_around(self, offsets: Float64Array) -> Float64Array:
         """Heights [K, m] of the ground below the trunk at offsets [m, 2] along its heading, relative to the trunk."""
@@ -181,10 +181,6 @@ class Quadruped(MujocoTask):
         num_rows = max(round(rows * min(max(self.progress, 0.0), 1.0)), 1)
         tile = self.terrain.origins[(share[:, 0] * num_rows).astype(int), (share[:, 1] * columns).astype(int)]
         return tile[:, 0] + 0.5 * x, tile[:, 1] + 0.5 * y
-
-    def _feet_of_model(self) -> list[int]:
-        """The feet's geoms in the order of the legs: all but the ground and the trunk's box."""
-        return [geom for geom in range(self.sim.model.ngeom) if self.sim.model.geom_bodyid[geom] > 1]
 
 
 def _terrain(name: str) -> Terrain | None:

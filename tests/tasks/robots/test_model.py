@@ -8,7 +8,7 @@ import mujoco
 import numpy as np
 
 from ddp_ppo.errors import EnvError
-from ddp_ppo.tasks.robots.model import OWN, Drive, load_robot, mirrored_joints, robot_path
+from ddp_ppo.tasks.robots.model import FIRST_FOOT, OWN, Drive, load_robot, mirrored_joints, robot_path
 from ddp_ppo.tasks.vectorised.terrain import rough_terrain
 from tests.support.go1 import MISSING, go1_path
 
@@ -39,6 +39,8 @@ class OwnRobotTest(unittest.TestCase):
         self.assertEqual(names, {"ground", "robot_trunk", "FR_foot", "FL_foot", "RR_foot", "RL_foot"})
         self.assertEqual(model.geom("ground").id, 0)  # the friction that varies
         self.assertFalse(any(model.geom_contype[1:]))
+        feet = [model.geom(index).name for index in range(FIRST_FOOT, 6)]
+        self.assertEqual(feet, [f"{leg}_foot" for leg in self.robot.legs])
 
     def test_it_stands_with_its_feet_on_the_ground(self):
         data = mujoco.MjData(self.model)
