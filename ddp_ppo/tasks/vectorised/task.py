@@ -19,6 +19,7 @@ from numpy.typing import NDArray
 from ddp_ppo.envs.step_loop import run_steps
 from ddp_ppo.errors import EnvError, describe_cause
 from ddp_ppo.protocols import Act, FloatArray, PlainState, Rows, Step
+from ddp_ppo.tasks.vectorised.checks import require_design, require_shapes
 from ddp_ppo.tasks.vectorised.commands import CommandState
 from ddp_ppo.tasks.vectorised.description import column_names, column_noise, column_slices, describe
 from ddp_ppo.tasks.vectorised.design import Design, Pushes
@@ -49,7 +50,9 @@ class MujocoTask:
     """
 
     def __init__(self, num_envs: int, design: Design) -> None:
+        """Builds K simulations; raises EnvError if there is a mistake in the design."""
         self.num_envs, self.design = num_envs, design
+        require_design(design, design.model.compile())
         self.sim = Simulation(
             design.model, num_envs, physics_steps=design.physics_steps, vary=design.vary, home=design.home
         )
@@ -125,6 +128,7 @@ class MujocoTask:
         self.streams.seed(seeds)
         self._begin(np.arange(self.num_envs, dtype=np.int32))
         self.measure()
+        require_shapes(self, self.num_envs)
         self._observe(self._result.obs)
         self._add_noise(self._result.obs)
         return self._result.obs
