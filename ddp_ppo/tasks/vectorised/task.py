@@ -159,16 +159,17 @@ class MujocoTask:
 
     def run_steps(self, act: Act, rows: Rows) -> dict[str, float]:
         """`step_loop.run_steps`, with the mean of every step's terms, ends and measures."""
-        sums: dict[str, float] = {}
+        figures: list[Float64Array] = []
 
-        def counted(step: int, obs: FloatArray, sample: NDArray[Any]) -> NDArray[Any]:
+        def recorded(step: int, obs: FloatArray, sample: NDArray[Any]) -> NDArray[Any]:
             if step:
-                self._add_figures(sums)
+                figures.append(self._figures())
             return act(step, obs, sample)
 
-        run_steps(self, counted, rows)
-        self._add_figures(sums)
-        return {name: total / len(rows.act) for name, total in sums.items()}
+        run_steps(self, recorded, rows)
+        figures.append(self._figures())
+        names = [*self.reward_terms(), *(f"end_{name}" for name in self.end_reasons()), *self.measures()]
+        return dict(zip(names, np.mean(figures, axis=0).tolist(), strict=True))
 
     def reward_terms(self) -> Mapping[str, Float64Array]:
         """The weighted terms of the last step's reward, [K] each."""
@@ -271,10 +272,10 @@ class MujocoTask:
             noise = self.streams.noise(self._noisy.stop - self._noisy.start, ids)
             obs[ids, self._noisy] += noise * self._noise[self._noisy]
 
-    def _add_figures(self, sums: dict[str, float]) -> None:
-        ends = {f"end_{name}": flags for name, flags in self.end_reasons().items()}
-        for name, values in {**self.reward_terms(), **ends, **self.measures()}.items():
-            sums[name] = sums.get(name, 0.0) + float(values.mean())
+    def _figures(self) -> Float64Array:
+        """Means over the environments of the last step's terms, ends and measures."""
+        measures = [float(values.mean()) for values in self.measures().values()]
+        return np.concatenate([self._terms.mean(axis=1), self._ends.mean(axis=1), measures])
 
 
 _NO_PUSHES = Pushes(body="", max_force=0.0)
