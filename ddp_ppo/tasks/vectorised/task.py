@@ -26,6 +26,7 @@ from ddp_ppo.tasks.vectorised.design import Design, Pushes
 from ddp_ppo.tasks.vectorised.mirror import Mirror, mirror_of
 from ddp_ppo.tasks.vectorised.pushes import PushState
 from ddp_ppo.tasks.vectorised.simulation import Simulation
+from ddp_ppo.tasks.vectorised.snapshot import Snapshot
 from ddp_ppo.tasks.vectorised.streams import ALL, Streams
 
 Float64Array = NDArray[np.float64]
@@ -205,6 +206,12 @@ class MujocoTask:
         for name, values in parts.items():
             values[...] = state[name]
         return self._result.obs
+
+    def gymnasium_env(self, index: int) -> Snapshot:
+        """Environment `index` as it stands, for whoever looks into it."""
+        model, steps = self.sim.model, self.design.physics_steps
+        data = self.sim.snapshot(index, model)
+        return Snapshot(model=model, data=data, metadata=self.metadata, dt=self.step_seconds, frame_skip=steps)
 
     def close(self) -> None:
         """Nothing to do: memory is freed with the object."""
