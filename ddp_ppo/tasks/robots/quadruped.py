@@ -20,7 +20,7 @@ from numpy.typing import NDArray
 from ddp_ppo.errors import EnvError
 from ddp_ppo.tasks.robots.columns import observation
 from ddp_ppo.tasks.robots.model import FIRST_FOOT, OWN, Drive, Robot, load_robot, mirrored_joints
-from ddp_ppo.tasks.robots.rewards import TERMS
+from ddp_ppo.tasks.robots.rewards import TERMS, track_velocity
 from ddp_ppo.tasks.robots.rotation import gravity, heading, to_body, yaw_quaternion
 from ddp_ppo.tasks.vectorised.design import Commands, Design, End, Pushes, Term, Vary
 from ddp_ppo.tasks.vectorised.gym_env import TaskEnv
@@ -34,6 +34,7 @@ _ACTION_SCALE = (0.4, 0.8, 0.8)  # rad of an action of 1: abduction, hip, knee
 _CONTACT_FORCE = 1.0  # N
 _MAX_TILT_COSINE = 0.4  # an angle of 66 degrees
 _LOWEST = 0.4  # of the standing height
+_GOOD_TRACKING, _POOR_TRACKING = 0.7, 0.4  # mean of `track_velocity` over an episode: a row up, a row down
 _MAX_PUSH = 60.0  # N, for 0.1 s
 _MASS_SHARE = 0.12  # of the trunk's mass, more or less
 _NEUTRAL = {"friction": 0.8, "payload": 0.0, "motor_strength": 1.0}
@@ -108,11 +109,14 @@ class Quadruped(MujocoTask):
         self._air_time = self.memory("air_time", 4)
         self._was_touching = self.memory("was_touching", 4, dtype=np.bool_)
         self._last_feet = self.memory("last_feet", 4, 2)
+        self._tracking = self.memory("tracking")
+        self._level = self.memory("level", dtype=np.int64, is_lasting=True)
+        self._has_level = self.memory("has_level", dtype=np.bool_, is_lasting=True)
         self.landing, self.foot_speed = np.zeros((num_envs, 4)), np.zeros((num_envs, 4))
 
     def place(self, ids: Ids) -> None:
-        """Stands the robots up with a random heading, joint angles and velocity, on a tile of random difficulty."""
-        qpos, qvel, count = self.sim.qpos, self.sim.qvel, len(ids)
+        """Stands the robots up with random headings, joint angles and velocities."""
+        qpos, qvel = self.sim.qpos, self.sim.qvel
         drawn = self.streams.uniform(24, -1.0, 1.0, ids=ids)
         x, y = self._start(drawn[:, :4], ids)
         qpos[ids, 0], qpos[ids, 1] = x, y
@@ -120,7 +124,6 @@ class Quadruped(MujocoTask):
         qpos[ids, 3:7] = yaw_quaternion(np.pi * drawn[:, 4])
         qpos[ids, 7:] = self.robot.home + 0.1 * drawn[:, 5:17]
         qvel[ids, :6] = 0.2 * drawn[:, 17:23]
-        self.sim.ctrl[ids] = np.broadcast_to(self.robot.home, (count, 12))
 
     def drawn_model(self) -> mujoco.MjModel:
         """The robot with everything that is drawn."""
@@ -147,6 +150,20 @@ class Quadruped(MujocoTask):
         self.foot_speed = np.hypot(moved[:, :, 0], moved[:, :, 1]) / self.step_seconds
         self.foot_speed[self.elapsed == 1] = 0.0
         self._last_feet[...] = self._feet
+        if self.terrain is not None:
+            self._tracking += track_velocity(self)
+
+    def finish(self, ids: Ids) -> None:
+        """Sends robots that have followed their commands to rougher ground, and those that have not to smoother one."""
+        if self.terrain is None:
+            return
+        score = self._tracking[ids] / np.maximum(self.elapsed[ids], 1)
+        is_good = (score > _GOOD_TRACKING) & ~self.has_fallen[ids]
+        is_poor = (score < _POOR_TRACKING) | self.has_fallen[ids]
+        level = np.maximum(self._level[ids] + is_good - is_poor, 0)
+        rows = len(self.terrain.origins)
+        drawn = self.streams.uniform(1, 0, rows, ids=ids)[:, 0].astype(np.int64)
+        self._level[ids] = np.where(level < rows, level, drawn)  # who masters all goes anywhere
 
     def measures(self) -> dict[str, Float64Array]:
         """Errors of the velocity in m/s and rad/s."""
@@ -172,14 +189,17 @@ class Quadruped(MujocoTask):
         return np.zeros(np.shape(x)) if self.terrain is None else self.terrain.height(x, y)
 
     def _start(self, drawn: Float64Array, ids: Ids) -> tuple[Float64Array, Float64Array]:
-        """Where robots start: around the origin, or around the middle of a random tile up to the current progress."""
+        """Where robots start: around the origin, or around the middle of a tile of their row."""
         x, y = drawn[:, 0], drawn[:, 1]
         if self.terrain is None:
             return x, y
         share = (drawn[:, 2:4] + 1.0) / 2.0
         rows, columns = self.terrain.origins.shape[:2]
         num_rows = max(round(rows * min(max(self.progress, 0.0), 1.0)), 1)
-        tile = self.terrain.origins[(share[:, 0] * num_rows).astype(int), (share[:, 1] * columns).astype(int)]
+        first = (share[:, 0] * num_rows).astype(np.int64)
+        self._level[ids] = np.where(self._has_level[ids], self._level[ids], first)
+        self._has_level[ids] = True
+        tile = self.terrain.origins[self._level[ids], (share[:, 1] * columns).astype(int)]
         return tile[:, 0] + 0.5 * x, tile[:, 1] + 0.5 * y
 
 

@@ -69,6 +69,7 @@ class MujocoTask:
         self._push = PushState(design.pushes or _NO_PUSHES, num_envs, step_seconds=self.step_seconds)
         self._pushed = model.body(design.pushes.body).id if design.pushes else 0
         self._memory: dict[str, NDArray[Any]] = {}
+        self._lasting: dict[str, NDArray[Any]] = {}
         self._groups, self._noise = column_slices(design), column_noise(design)
         noisy = np.flatnonzero(self._noise)
         self._noisy = slice(int(noisy[0]), int(noisy[-1]) + 1) if len(noisy) else slice(0, 0)
@@ -92,6 +93,9 @@ class MujocoTask:
     def count(self) -> None:
         """Updates the task's memory after `measure`, once in every step."""
 
+    def finish(self, ids: Ids) -> None:
+        """Episodes have ended and the next ones have not begun: where a curriculum sees how well they went."""
+
     def measures(self) -> Mapping[str, NDArray[Any]]:
         """Figures [K] of the last step that are metrics, but not terms of the reward."""
         return {}
@@ -102,10 +106,14 @@ class MujocoTask:
 
     # What a task calls.
 
-    def memory(self, name: str, *shape: int, dtype: Any = np.float64) -> NDArray[Any]:
-        """An array [K, *shape] that belongs to the state: it is 0 at the start of an episode, saved and restored."""
-        self._memory[name] = np.zeros((self.num_envs, *shape), dtype)
-        return self._memory[name]
+    def memory(self, name: str, *shape: int, dtype: Any = np.float64, is_lasting: bool = False) -> NDArray[Any]:
+        """An array [K, *shape] that belongs to the state: it is saved, restored, and 0 at the start of an episode.
+
+        A lasting one is 0 only after `reset`, so that an environment remembers its earlier episodes.
+        """
+        memory = self._lasting if is_lasting else self._memory
+        memory[name] = np.zeros((self.num_envs, *shape), dtype)
+        return memory[name]
 
     @property
     def push(self) -> Float64Array:
@@ -127,6 +135,8 @@ class MujocoTask:
     def reset(self, seeds: Sequence[int]) -> FloatArray:
         """Starts new episodes, environment i from seeds[i]."""
         self.streams.seed(seeds)
+        for values in self._lasting.values():
+            values[...] = 0
         self._begin(np.arange(self.num_envs, dtype=np.int32))
         self.measure()
         require_shapes(self, self.num_envs)
@@ -155,6 +165,7 @@ class MujocoTask:
         ended = np.flatnonzero(result.terminated | result.truncated).astype(np.int32)
         if len(ended):
             result.final_obs[ended] = result.obs[ended]
+            self.finish(ended)
             self.restart(ended)
         return result
 
@@ -220,7 +231,7 @@ class MujocoTask:
 
     def _parts(self) -> dict[str, NDArray[Any]]:
         """Every array that the next step reads, the simulations' apart."""
-        own = {f"memory.{name}": values for name, values in self._memory.items()}
+        own = {f"memory.{name}": values for name, values in {**self._memory, **self._lasting}.items()}
         if self._commands:
             own |= {"command": self._commands.value, "command.wait": self._commands.wait}
         push = {f"push.{name}": getattr(self._push, name) for name in ("force", "wait", "left")}

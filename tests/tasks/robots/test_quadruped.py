@@ -148,6 +148,19 @@ class RoughGroundTest(unittest.TestCase):
         lowest = task.terrain.origins[0, 0, 1]
         self.assertTrue((task.sim.qpos[:, 1] < lowest + 1.5 * 6.0).all())
 
+    def test_robots_that_follow_go_to_rougher_ground_and_others_to_smoother_one(self):
+        task = Quadruped(4, terrain="rough")
+        task.reset([1, 2, 3, 4])
+        rows = len(task.terrain.origins)
+        task._level[:], task.elapsed[:] = [2, 2, 0, rows - 1], 100
+        task._tracking[:], task.has_fallen = [80.0, 30.0, 90.0, 90.0], np.array([False, False, True, False])
+        task.finish(np.arange(4, dtype=np.int32))
+        self.assertEqual(task._level[:3].tolist(), [3, 1, 0])
+        self.assertLess(task._level[3], rows)
+        task.restart(np.array([0], np.int32))
+        row = np.argmin(np.abs(task.terrain.origins[:, 0, 1] - task.sim.qpos[0, 1]))
+        self.assertEqual(row, 3)
+
     def test_a_critic_sees_the_ground_around_the_trunk(self):
         ((start, stop),) = self.task.spec.layout.view(["ground"])
         self.assertEqual(stop - start, 18)

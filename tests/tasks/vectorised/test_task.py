@@ -174,6 +174,31 @@ class TaskTest(unittest.TestCase):
         other.restore(task.save())
         self.assertEqual(other.progress, 0.25)
 
+    def test_episodes_that_end_are_finished_before_the_next_ones_begin(self):
+        seen = []
+
+        class Watched(CartTask):
+            def finish(self, ids):
+                seen.append((ids.tolist(), self.ticks[ids].tolist()))
+
+        task = Watched(2)
+        task.reset([1, 2])
+        task.step(np.zeros((2, 1)))
+        task.sim.qpos[1, 1] = 0.6
+        task.step(np.zeros((2, 1)))
+        self.assertEqual(seen, [([1], [2.0])])
+
+    def test_a_lasting_memory_outlives_episodes_but_not_a_reset(self):
+        task = CartTask(2, seconds=0.1)
+        wins = task.memory("wins", is_lasting=True)
+        task.reset([1, 2])
+        wins += [3.0, 4.0]
+        play(task, np.zeros((6, 2, 1)))
+        self.assertEqual(wins.tolist(), [3.0, 4.0])
+        self.assertEqual(task.save()["memory.wins"].tolist(), [3.0, 4.0])
+        task.reset([1, 2])
+        self.assertEqual(wins.tolist(), [0.0, 0.0])
+
     def test_a_schedule_of_commands_is_followed(self):
         task = CartTask(2, schedule=((0.04, 0.3), (0.04, -0.2)))
         commands = [task.reset([1, 2])[:, COMMAND].copy()]
