@@ -66,6 +66,7 @@ class Quadruped(MujocoTask):
         command_limits: Sequence[float] = COMMAND_LIMITS,
         reward_weights: Mapping[str, float] | None = None,
         has_randomisation: bool = True,
+        has_privileged: bool = True,
         episode_seconds: float = 20.0,
         physics_steps: int = 5,
     ) -> None:
@@ -79,6 +80,7 @@ class Quadruped(MujocoTask):
             command_limits: largest random command forwards, to the left (m/s) and of the turn (rad/s).
             reward_weights: replaces weights of `rewards.TERMS` by name.
             has_randomisation: whether friction, mass, motors, delays, noise and pushes vary.
+            has_privileged: whether the privileged columns follow the measured ones.
             episode_seconds: time limit.
             physics_steps: of 4 ms in a control step.
 
@@ -87,11 +89,12 @@ class Quadruped(MujocoTask):
         """
         self.terrain = _terrain(terrain)
         self.robot = load_robot(robot, drive=_drive(drive), terrain=self.terrain)
+        groups = observation(self.robot, noise=float(has_randomisation), has_terrain=self.terrain is not None)
         design = Design(
             model=self.robot.spec,
             physics_steps=physics_steps,
             episode_seconds=episode_seconds,
-            obs=observation(self.robot, noise=float(has_randomisation), has_terrain=self.terrain is not None),
+            obs=tuple(group for group in groups if has_privileged or not group.is_privileged),
             rewards=_rewards(reward_weights or {}),
             ends=(End(name="fall", read=lambda task: task.has_fallen), *_map_end(self.terrain)),
             home=tuple(self.robot.home),

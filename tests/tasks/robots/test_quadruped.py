@@ -112,6 +112,11 @@ class QuadrupedTest(unittest.TestCase):
         self.assertEqual(obs[0, place[0]], np.float32(0.8))
         self.assertEqual(dict(task.varied), {})
 
+    def test_without_privileged_columns_the_row_is_what_a_robot_can_measure(self):
+        task, full = Quadruped(2, has_privileged=False), Quadruped(2)
+        self.assertEqual(task.spec.obs_size, 45)
+        np.testing.assert_array_equal(task.reset([1, 2]), full.reset([1, 2])[:, :45])
+
     def test_gymnasium_finds_nothing_to_complain_about(self):
         check_env(gymnasium.make(GYMNASIUM_ID).unwrapped, skip_render_check=True)
 
