@@ -73,7 +73,7 @@ def follow(
     for _ in range(round(sum(seconds) / task.step_seconds)):
         result = task.step(policy(obs))
         obs = result.obs
-        errors.append([values.mean() for values in task.measures().values()])
+        errors.append([values.mean() for values in task.measured.values()])
         falls += int(np.count_nonzero(result.terminated))
     bounds = np.rint(np.cumsum([0.0, *seconds]) / task.step_seconds).astype(int)
     rows = [np.mean(errors[start:stop], axis=0) for start, stop in pairwise(bounds)]

@@ -42,6 +42,12 @@ def column_noise(design: Design) -> FloatArray:
     return np.concatenate([np.full(len(group.columns), group.noise, np.float32) for group in design.obs])
 
 
+def noisy_columns(noise: FloatArray) -> slice:
+    """From the first noisy column to the last one; slice(0, 0) if there is none."""
+    noisy = np.flatnonzero(noise)
+    return slice(int(noisy[0]), int(noisy[-1]) + 1) if len(noisy) else slice(0, 0)
+
+
 def column_names(design: Design, model: mujoco.MjModel) -> dict[str, Any]:
     """Names and units of the columns of observations and actions, as `envs.columns` reads them from metadata."""
     obs = [(f"{one.name}.{column}", one.unit, "", one.frame) for one in design.obs for column in one.columns]

@@ -21,7 +21,7 @@ from ddp_ppo.errors import EnvError, describe_cause
 from ddp_ppo.protocols import Act, FloatArray, PlainState, Rows, Step
 from ddp_ppo.tasks.vectorised.checks import require_design, require_shapes
 from ddp_ppo.tasks.vectorised.commands import CommandState
-from ddp_ppo.tasks.vectorised.description import column_names, column_noise, column_slices, describe
+from ddp_ppo.tasks.vectorised.description import column_names, column_noise, column_slices, describe, noisy_columns
 from ddp_ppo.tasks.vectorised.design import Design, Pushes
 from ddp_ppo.tasks.vectorised.mirror import Mirror, mirror_of
 from ddp_ppo.tasks.vectorised.pushes import PushState
@@ -47,6 +47,7 @@ class MujocoTask:
         step_seconds: of a control step.
         streams: where `place` draws its random numbers from.
         progress: how far training is, from 0 to 1; 1 until `set_progress` is called.
+        measured: what `measures` returned in the last step, under the command that was followed in it.
         metadata: names and units of the columns, as `envs.columns` reads them.
     """
 
@@ -71,8 +72,7 @@ class MujocoTask:
         self._memory: dict[str, NDArray[Any]] = {}
         self._lasting: dict[str, NDArray[Any]] = {}
         self._groups, self._noise = column_slices(design), column_noise(design)
-        noisy = np.flatnonzero(self._noise)
-        self._noisy = slice(int(noisy[0]), int(noisy[-1]) + 1) if len(noisy) else slice(0, 0)
+        self._noisy = noisy_columns(self._noise)
         self.spec = describe(design, model, f"{type(self).__module__}:{type(self).__qualname__}")
         assert self.spec.max_episode_steps is not None
         self._limit = self.spec.max_episode_steps
@@ -81,6 +81,7 @@ class MujocoTask:
         self._terms = np.zeros((len(design.rewards), num_envs))
         self._ends = np.zeros((len(design.ends), num_envs), np.bool_)
         self.metadata = column_names(design, model)
+        self.measured: Mapping[str, NDArray[Any]] = {}
 
     # What a task overrides.
 
@@ -158,6 +159,7 @@ class MujocoTask:
         self.count()
         result = self._result
         self._judge(result)
+        self.measured = self.measures()
         if self._commands:
             self._commands.advance(self.elapsed, self.streams, self.progress)
         self._observe(result.obs)
@@ -180,7 +182,7 @@ class MujocoTask:
 
         run_steps(self, recorded, rows)
         figures.append(self._figures())
-        names = [*self.reward_terms(), *(f"end_{name}" for name in self.end_reasons()), *self.measures()]
+        names = [*self.reward_terms(), *(f"end_{name}" for name in self.end_reasons()), *self.measured]
         return dict(zip(names, np.mean(figures, axis=0).tolist(), strict=True))
 
     def reward_terms(self) -> Mapping[str, Float64Array]:
@@ -226,8 +228,6 @@ class MujocoTask:
 
     def close(self) -> None:
         """Nothing to do: memory is freed with the object."""
-
-    # How it works.
 
     def _parts(self) -> dict[str, NDArray[Any]]:
         """Every array that the next step reads, the simulations' apart."""
@@ -292,7 +292,7 @@ class MujocoTask:
 
     def _figures(self) -> Float64Array:
         """Means over the environments of the last step's terms, ends and measures."""
-        measures = [float(values.mean()) for values in self.measures().values()]
+        measures = [float(values.mean()) for values in self.measured.values()]
         return np.concatenate([self._terms.mean(axis=1), self._ends.mean(axis=1), measures])
 
 

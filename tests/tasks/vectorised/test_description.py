@@ -4,7 +4,7 @@ import unittest
 
 from ddp_ppo.envs.build import make_batch_env
 from ddp_ppo.envs.columns import describe_interface
-from ddp_ppo.tasks.vectorised.description import column_noise, column_slices
+from ddp_ppo.tasks.vectorised.description import column_noise, column_slices, noisy_columns
 from tests.support.cart_task import CartTask
 
 ENV_ID = "tests.support.cart_task:CartTask"
@@ -30,7 +30,10 @@ class DescriptionTest(unittest.TestCase):
     def test_slices_and_noise_follow_the_groups(self):
         design = CartTask(1, noise=0.5).design
         self.assertEqual([(one.start, one.stop) for one in column_slices(design)][:4], [(0, 1), (1, 2), (2, 4), (4, 5)])
-        self.assertEqual(column_noise(design).tolist(), [0.0, 0.5, 0.5, 0.5, 0.0, 0.0, 0.0, 0.0, 0.0])
+        noise = column_noise(design)
+        self.assertEqual(noise.tolist(), [0.0, 0.5, 0.5, 0.5, 0.0, 0.0, 0.0, 0.0, 0.0])
+        self.assertEqual(noisy_columns(noise), slice(1, 4))
+        self.assertEqual(noisy_columns(0.0 * noise), slice(0, 0))
 
 
 if __name__ == "__main__":

@@ -174,6 +174,20 @@ class TaskTest(unittest.TestCase):
         other.restore(task.save())
         self.assertEqual(other.progress, 0.25)
 
+    def test_measures_are_those_of_the_command_that_was_followed(self):
+        class Measured(CartTask):
+            def measures(self):
+                return {"asked": self.command[:, 0].copy()}
+
+        task = Measured(1, schedule=((0.02, 0.3), (0.02, -0.2)))
+        task.reset([1])
+        asked = []
+        for _ in range(3):
+            task.step(np.zeros((1, 1)))
+            asked.append(task.measured["asked"][0])
+        self.assertEqual(asked, [0.3, -0.2, 0.3])
+        self.assertEqual(task.command[0, 0], -0.2)
+
     def test_episodes_that_end_are_finished_before_the_next_ones_begin(self):
         seen = []
 
