@@ -47,6 +47,7 @@ NOT_RUN = {
     r"torchrun --standalone --nproc_per_node=8": "eight GPUs",
     r"\./run\.sh train .*--nproc 8": "eight GPUs",
     r"\./run\.sh configs/multi_gpu": "eight GPUs",
+    r"\./run\.sh configs/go1": "downloads the robot",
     r"sbatch": "a Slurm cluster; test_scripts runs the scripts with stand-ins for its programs",
     r"\./run\.sh disco-weights": "downloads; test_disco_weights does so from a server of its own",
     r"python bench/": "measures for minutes: test_bench_peers, test_bench_scaling",
@@ -125,7 +126,7 @@ def shortened(words: list[str]) -> list[str]:
     words += ["--steps", "5"] if words[0] == "play" and "--steps" not in words else []
     extra = QUICK if words[0] in ("train", "check", "bench") else ()
     extra = TINY if "single.yaml" in words else extra  # of one instance only
-    if any("points:Points" in word for word in words):  # keeps its own time
+    if any(re.search("points:Points|cart:Cart|quadruped|go1", word) for word in words):  # these keep their own time
         extra = tuple(word for word in extra if not word.startswith("max_episode_steps"))
     end = next((index for index, word in enumerate(words) if word.startswith("--")), len(words))
     return [*words[:end], *extra, *words[end:]]

@@ -48,7 +48,8 @@ ACTOR_MODULES = {"learners.ppo.annotate", "learners.disco.annotate", "learners.p
 THIRD_PARTY_FOLDERS = {
     "torch.distributed": {"distributed"},
     "gymnasium": {"envs", "tasks"},
-    "mujoco": {"envs", "evaluation"},
+    "mujoco": {"envs", "evaluation", "tasks"},
+    "mujoco_menagerie": {"tasks"},
     "yaml": {"config"},
     "tensorboard": {"runs"},
     "torch.utils.tensorboard": {"runs"},

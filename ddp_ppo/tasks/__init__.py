@@ -1,4 +1,5 @@
 """Environments that come with the project.
 
-Imports nothing else from the package but protocols. Start with `catch.py`.
+Imports `protocols.py` and envs. Start with `catch.py` for a task in twenty lines, `vectorised` for tasks on many MuJoCo
+simulations at once, and `robots` for robots that walk.
 """

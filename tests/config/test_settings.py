@@ -131,6 +131,9 @@ class ShippedConfigsTest(unittest.TestCase):
             config = load_config(path)
             with self.subTest(path.name):
                 module, _, name = config.env_id.rpartition(":")
+                if name.isidentifier():  # a vectorised class, which is not registered
+                    self.assertIsNone(config.solved_return)
+                    continue
                 if module:
                     importlib.import_module(module)
                 spec = gymnasium.spec(name)

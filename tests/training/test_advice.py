@@ -7,6 +7,7 @@ from ddp_ppo.config.settings import Config
 from ddp_ppo.envs.build import describe_env
 from ddp_ppo.protocols import EnvSpec
 from ddp_ppo.training.advice import action_advice, image_advice
+from tests.support.go1 import OWN_ROBOT
 from tests.support.process import ROOT
 
 
@@ -35,7 +36,8 @@ class ActionTest(unittest.TestCase):
 
     def test_no_configuration_of_the_project_needs_any(self):
         for path in sorted((ROOT / "configs").glob("*.yaml")):
-            config = load_config(path, ["env_id=Swimmer-v5"] if path.stem == "base" else [])
+            words = {"base": ["env_id=Swimmer-v5"], "go1": OWN_ROBOT}
+            config = load_config(path, words.get(path.stem, []))
             with self.subTest(path.stem):
                 env = describe_env(**config.env_arguments)
                 self.assertEqual(action_advice(config, env) + image_advice(config, env), [])

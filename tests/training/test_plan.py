@@ -23,6 +23,7 @@ from ddp_ppo.runs.checkpoint import save_checkpoint
 from ddp_ppo.training.plan import learner_threads, prepare
 from tests.support.disco_golden import WEIGHTS
 from tests.support.fixtures import whole_checkpoint
+from tests.support.go1 import OWN_ROBOT
 from tests.support.process import FIXTURE, ROOT, TORCHRUN_VARIABLES, FolderTestCase, Program, files_in, succeeded
 
 CONFIG = """
@@ -308,7 +309,7 @@ class ConfigurationsTest(unittest.TestCase):
         self.assertGreater(len(paths), 5)
         for path in paths:
             with self.subTest(path.name):
-                config = load_config(path, ["device=cpu"])
+                config = load_config(path, ["device=cpu", *(OWN_ROBOT if path.stem == "go1" else [])])
                 if config.learner == "disco" and not WEIGHTS.is_file():
                     self.skipTest("needs DiscoRL's published weights; DDP_PPO_DISCO_WEIGHTS names the file")
                 plan = prepare(config, environ={"DDP_PPO_DISCO_WEIGHTS": str(WEIGHTS)})
