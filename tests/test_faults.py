@@ -107,7 +107,7 @@ class ModelAloneTest(FolderTestCase):
         self.addCleanup(env.close)
         policy = NumpyPolicy(model.network, model.env, 5, 1)
         policy.load(model.parameters, model.obs_rms_state if has_state else None)
-        episodes = run_block(env, Player(policy, 5), evaluation_seeds(1, 5))
+        episodes = run_block(env, lambda: Player(policy, 5), evaluation_seeds(1, 5))
         return np.mean([episode.episode_return for episode in episodes])
 
     def test_the_model_file_alone_gives_the_return_that_training_reported(self):  # O-29, O-60
