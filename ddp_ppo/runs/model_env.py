@@ -7,7 +7,7 @@ accepted and said, as returns do not compare then.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, replace
+from dataclasses import asdict, fields, replace
 from typing import Any
 
 from ddp_ppo.config.load import load_config
@@ -74,7 +74,8 @@ def _given(words: Sequence[str]) -> Mapping[str, Any]:
 def _require_spaces(model: Model, env: EnvSpec, *, is_other_task: bool) -> None:
     before, now = asdict(model.env), asdict(env)
     free = {"max_episode_steps", "backend", *(["env_id"] if is_other_task else [])}
-    differing = [f"{name} {before[name]} -> {now[name]}" for name in before.keys() - free if before[name] != now[name]]
+    names = {field.name for field in fields(env) if field.compare} - free
+    differing = [f"{name} {before[name]} -> {now[name]}" for name in names if before[name] != now[name]]
     if differing:
         raise CheckpointError(
             f"{model.path}: its environment has changed: {', '.join(sorted(differing))}; a policy acts only with the "

@@ -114,6 +114,7 @@ class CheckpointTest(unittest.TestCase):
         content["ranks"][0]["learner"]["parameters"][3] += 1e-3
         state = {name: value for name, value in content.items() if name not in ("format", "round")}
         save_checkpoint(path.parent, 1, state, 3)
+        path.unlink()
         faults = report_of(check_checkpoint, self.trial).faults
         self.assertRegex(faults[0], "is of round 1, the run had 2")
         self.assertRegex(faults[1], "parameters of the checkpoint and of the model file .* differ")

@@ -111,7 +111,7 @@ class CheckpointTest(OwnFolderTestCase):
             "lacks network": lambda content: content.pop("network"),
             "lacks env_steps": lambda content: content.pop("env_steps"),
             "zzz": lambda content: content["network"].update(zzz=1),
-            "no count": lambda content: content.update(round="six"),
+            "is not a count": lambda content: content.update(round="six"),
             "ranks is empty": lambda content: content["ranks"].clear(),
             "rank lacks actors, learner": lambda content: content["ranks"][0].clear(),
             "learner lacks parameters": lambda content: learner(content).pop("parameters"),

@@ -174,7 +174,7 @@ class ParityTest(unittest.TestCase):
     def test_the_policy_of_actors_agrees_with_itself_over_an_episode(self):
         model = counting_model()
         (found,) = measure(model, {"actors": policy_act(model)}, np.zeros((3, 1), np.float32))
-        self.assertEqual(found, ("actors", 0.0, 0.0, float(LENGTH), LENGTH))
+        self.assertEqual(found[:5], ("actors", 0.0, 0.0, float(LENGTH), LENGTH))
 
     def test_a_candidate_that_forgets_is_found(self):
         model = counting_model()
