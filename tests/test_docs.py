@@ -126,7 +126,7 @@ def shortened(words: list[str]) -> list[str]:
     words += ["--steps", "5"] if words[0] == "play" and "--steps" not in words else []
     extra = QUICK if words[0] in ("train", "check", "bench") else ()
     extra = TINY if "single.yaml" in words else extra  # of one instance only
-    if any(re.search("points:Points|cart:Cart|quadruped|go1|look.yaml", word) for word in words):  # these keep their own time
+    if any(re.search("points:Points|cart:Cart|quadruped|go1|look.yaml", word) for word in words):
         extra = tuple(word for word in extra if not word.startswith("max_episode_steps"))
     end = next((index for index, word in enumerate(words) if word.startswith("--")), len(words))
     return [*words[:end], *extra, *words[end:]]
