@@ -82,7 +82,7 @@ class ClosingWordsTest(unittest.TestCase):
 
     def test_what_could_not_be_written_is_named_at_the_end(self):  # H-e
         folder = Path("output/ant-a")
-        result = TrainingResult(folder=folder, rounds=9, env_steps=64, unwritten=(folder / "checkpoints",))
+        result = TrainingResult(home=folder, rounds=9, env_steps=64, unwritten=(folder / "checkpoints",))
         lines = commands._closing_words(result, Config(name="ant")).splitlines()
         self.assertEqual(lines[0], "done: 9 rounds, 64 environment steps")
         self.assertIn("output/ant-a/checkpoints: the last rounds are missing, as it could not be written", lines[1])

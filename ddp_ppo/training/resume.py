@@ -217,7 +217,8 @@ def restore_learner(resumed: Resumed, job: LearnerJob, learner: Learner, say: Ca
         raise CheckpointError(f"resume: {resumed.path} is not a checkpoint of this learner: {words}") from error
     for note in notes:
         say(f"note: {note}")
-    return dict(content["sync"]) if is_apart else {**content["sync"], "rounds_apart": 0}
+    sync = content.get("sync", {})  # missing in checkpoints of earlier versions
+    return dict(sync) if is_apart else {**sync, "rounds_apart": 0}
 
 
 def restore_actors(resumed: Resumed, job: LearnerJob, pool: ActorPool, say: Callable[[str], None]) -> None:
