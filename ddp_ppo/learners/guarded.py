@@ -6,7 +6,6 @@ What fails while it trains keeps its traceback: whoever wrote the learner needs 
 from __future__ import annotations
 
 import pickle
-import traceback
 from collections.abc import Callable
 from dataclasses import replace
 from functools import wraps
@@ -60,8 +59,6 @@ def _blamed(place: str, function: Callable[..., Any]) -> Callable[..., Any]:
         except (ConfigError, EnvError):
             raise
         except FAULTS as error:
-            frame = traceback.extract_tb(error.__traceback__)[-1]
-            words = f"{describe_cause(error)} ({frame.filename}:{frame.lineno})"
-            raise ConfigError(f"{place}: {words}") from error
+            raise ConfigError(f"{place}: {describe_cause(error)}") from error
 
     return call

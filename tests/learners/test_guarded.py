@@ -32,7 +32,7 @@ class GuardedTest(unittest.TestCase):
             ("rollout_fields", (NETWORK,), {}),
             ("num_parameters", (Config(), NETWORK), {}),
         ):
-            words = rf"\Alearner: my:KIND: {part}: RuntimeError: it broke \(\S+test_guarded.py:{LINE}\)\Z"
+            words = rf"\Alearner: my:KIND: {part}: RuntimeError: it broke \(in broken, \S+test_guarded.py:{LINE}\)\Z"
             with self.subTest(part), self.assertRaisesRegex(ConfigError, words):
                 getattr(guarded(replace(KIND, **{part: broken}), "my:KIND"), part)(*arguments, **named)
 

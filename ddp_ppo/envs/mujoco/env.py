@@ -41,7 +41,14 @@ class MujocoEnv:
         assert env.observation_space.shape == (obs_size,)
         actions = action_fields(env.action_space)
         env.close()
-        self.spec = EnvSpec(env_id=env_id, obs_size=obs_size, max_episode_steps=limit, backend="mujoco", **actions)
+        self.spec = EnvSpec(
+            env_id=env_id,
+            obs_size=obs_size,
+            obs_shape=(obs_size,),
+            max_episode_steps=limit,
+            backend="mujoco",
+            **actions,
+        )
         self.num_envs = num_envs
         self._limit = limit or sys.maxsize
         self._num_steps = 0  # since reset()
