@@ -30,7 +30,9 @@ class SignalTest(FolderTestCase):
             name, FIXTURE.replace("Count-v0", "Misbehaving-v0").replace("num_actors: 2", "num_actors: 1")
         )
         program = self.start(config, f"env_kwargs={{how: hang, at: 5, folder: {calls}}}")
-        program.wait_until(lambda: "rsssss" in [path.read_text() for path in calls.iterdir()], "hanging actor")
+        own = f"-{program.process.pid}-"  # of the trial before the run
+        others = lambda: [path.read_text() for path in calls.iterdir() if own not in path.name]  # noqa: E731
+        program.wait_until(lambda: "rsssss" in others(), "hanging actor")
         return program
 
     def test_ctrl_c_and_a_closed_terminal_end_a_run_with_a_checkpoint_of_its_last_round(self):  # O-44
