@@ -30,8 +30,8 @@ class SignalTest(FolderTestCase):
             name, FIXTURE.replace("Count-v0", "Misbehaving-v0").replace("num_actors: 2", "num_actors: 1")
         )
         program = self.start(config, f"env_kwargs={{how: hang, at: 5, folder: {calls}}}")
-        own = f"-{program.process.pid}-"  # of the trial before the run
-        others = lambda: [path.read_text() for path in calls.iterdir() if own not in path.name]  # noqa: E731
+        own = f"{program.process.pid}-"  # of the trial before the run
+        others = lambda: [path.read_text() for path in calls.iterdir() if not path.name.startswith(own)]  # noqa: E731
         program.wait_until(lambda: "rsssss" in others(), "hanging actor")
         return program
 
