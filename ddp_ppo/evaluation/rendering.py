@@ -6,9 +6,7 @@ time is taken. Nothing is drawn in the calling process. Torch-free.
 
 from __future__ import annotations
 
-import contextlib
 import importlib.util
-import multiprocessing
 import os
 import signal
 import sys
@@ -20,6 +18,7 @@ from typing import Any
 
 from ddp_ppo.errors import describe_cause
 from ddp_ppo.evaluation.drawing import Film, NoPictureError, Scene, film_scene, show_scene
+from ddp_ppo.processes.apart import new_process
 from ddp_ppo.processes.lifetime import die_with_parent, lead_group
 
 START_SECONDS = 60.0  # for the first picture
@@ -112,28 +111,16 @@ def _apart(
     Raises:
         RenderError: what went wrong there, or that it took too long.
     """
-    context = multiprocessing.get_context("spawn")
-    ours, theirs = context.Pipe(duplex=False)
-    child = context.Process(target=_child, args=(theirs, backend, task, arguments), daemon=True)
-    child.start()
-    theirs.close()
-    pid = child.pid
-    assert pid
-    kind_of_error = RenderError
-    try:
-        _receive(ours, START_SECONDS)  # the first picture
-        tell_started()
-        kind_of_error = _LostError
-        return _receive(ours, seconds)
-    except EOFError:
-        child.join()
-        raise kind_of_error(f"its process ended with {_ending(child.exitcode)}") from None
-    finally:
-        with contextlib.suppress(OSError):  # it leads no group yet, or has ended
-            os.killpg(pid, signal.SIGKILL)
-        child.kill()
-        child.join()
-        ours.close()
+    with new_process(_child, backend, task, arguments) as (connection, child):
+        kind_of_error = RenderError
+        try:
+            _receive(connection, START_SECONDS)  # the first picture
+            tell_started()
+            kind_of_error = _LostError
+            return _receive(connection, seconds)
+        except EOFError:
+            child.join()
+            raise kind_of_error(f"its process ended with {_ending(child.exitcode)}") from None
 
 
 def _receive(connection: Connection, seconds: float) -> Any:

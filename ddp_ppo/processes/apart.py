@@ -6,8 +6,9 @@ import contextlib
 import multiprocessing
 import os
 import signal
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from multiprocessing.connection import Connection
+from multiprocessing.process import BaseProcess
 from typing import Any
 
 from ddp_ppo.processes.lifetime import die_with_parent, inherited, lead_group
@@ -15,6 +16,34 @@ from ddp_ppo.processes.lifetime import die_with_parent, inherited, lead_group
 
 class ApartError(RuntimeError):
     """What the function has raised there, or how its process has ended, in one line."""
+
+
+@contextlib.contextmanager
+def new_process(
+    target: Callable[..., None], *arguments: Any, variables: Mapping[str, str] | None = None
+) -> Iterator[tuple[Connection, BaseProcess]]:
+    """A spawned process and the end of a pipe that hears it; it and what it has started are killed at the exit.
+
+    Args:
+        target: is called there with the other end and the arguments; should call `lead_group` first.
+        variables: environment variables of the process that differ from this one's.
+    """
+    context = multiprocessing.get_context("spawn")
+    ours, theirs = context.Pipe(duplex=False)
+    child = context.Process(target=target, args=(theirs, *arguments), daemon=True)
+    with inherited(variables or {}):
+        child.start()
+    theirs.close()
+    pid = child.pid
+    assert pid
+    try:
+        yield ours, child
+    finally:
+        with contextlib.suppress(OSError):  # it leads no group yet, or has ended
+            os.killpg(pid, signal.SIGKILL)
+        child.kill()
+        child.join()
+        ours.close()
 
 
 def run_apart(
@@ -29,27 +58,14 @@ def run_apart(
     Raises:
         ApartError: it raises there, takes too long, or its process ends.
     """
-    context = multiprocessing.get_context("spawn")
-    ours, theirs = context.Pipe(duplex=False)
-    child = context.Process(target=_child, args=(theirs, task, arguments), daemon=True)
-    with inherited(variables or {}):
-        child.start()
-    theirs.close()
-    pid = child.pid
-    assert pid
-    try:
-        if not ours.poll(seconds):
-            raise ApartError(f"no answer within {seconds:g} s")
-        has_worked, answer = ours.recv()
-    except EOFError:
-        child.join()
-        raise ApartError(f"its process has ended with status {child.exitcode}") from None
-    finally:
-        with contextlib.suppress(OSError):  # it leads no group yet, or has ended
-            os.killpg(pid, signal.SIGKILL)
-        child.kill()
-        child.join()
-        ours.close()
+    with new_process(_child, task, arguments, variables=variables) as (connection, child):
+        try:
+            if not connection.poll(seconds):
+                raise ApartError(f"no answer within {seconds:g} s")
+            has_worked, answer = connection.recv()
+        except EOFError:
+            child.join()
+            raise ApartError(f"its process has ended with status {child.exitcode}") from None
     if not has_worked:
         raise ApartError(answer)
     return answer

@@ -50,7 +50,7 @@ def block_size(num_envs: int) -> int:
     return min(num_envs, _MOST_ROWS, max(2, min(half, _USUAL_ROWS), eighth))
 
 
-def blocks_of(num_envs: int) -> list[slice]:
+def env_blocks(num_envs: int) -> list[slice]:
     """The environments of each block of a learner that has so many."""
     size = block_size(num_envs)
     return [slice(start, min(start + size, num_envs)) for start in range(0, num_envs, size)]
@@ -59,7 +59,7 @@ def blocks_of(num_envs: int) -> list[slice]:
 def parts_of(own: slice, num_envs: int) -> list[Part]:
     """The parts of blocks that an actor has with these environments of a learner's B."""
     parts = []
-    for number, block in enumerate(blocks_of(num_envs)):
+    for number, block in enumerate(env_blocks(num_envs)):
         first, last = max(own.start, block.start), min(own.stop, block.stop)
         if first < last:
             among_own = slice(first - own.start, last - own.start)

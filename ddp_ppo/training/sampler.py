@@ -18,7 +18,7 @@ from ddp_ppo.policies.normalizer import reward_scale
 from ddp_ppo.protocols import ActorReport, Arrays, FloatArray, PlainState
 from ddp_ppo.sampling.actor import ActorJob
 from ddp_ppo.sampling.actor_pool import ActorPool
-from ddp_ppo.sampling.blocks import blocks_of, obs_moments, return_moments
+from ddp_ppo.sampling.blocks import env_blocks, obs_moments, return_moments
 from ddp_ppo.sampling.episodes import EVAL_BLOCK, Episode
 from ddp_ppo.sampling.final_obs import FinalObs
 from ddp_ppo.sampling.rollout import DISCOUNTED_RETURN, RAW, Normalization, Rollout, slot_name
@@ -110,7 +110,7 @@ class Sampler:
     def _complete(self, reports: Sequence[ActorReport], slot: int) -> None:
         """Adds the moments of the blocks that several actors share, which none of them could take."""
         config, rollout, first = self._plan.config, self._rollouts[slot], reports[0]
-        for block, own in enumerate(blocks_of(self._plan.topology.num_envs)):
+        for block, own in enumerate(env_blocks(self._plan.topology.num_envs)):
             if config.normalize_obs and not any(block in report.obs_rms_moments for report in reports):
                 first.obs_rms_moments[block] = obs_moments(rollout["obs"], own)
             if config.normalize_reward and not any(block in report.return_rms_moments for report in reports):

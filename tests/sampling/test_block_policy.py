@@ -9,7 +9,7 @@ from ddp_ppo.policies.network import NetworkSpec
 from ddp_ppo.policies.numpy_policy import NumpyPolicy
 from ddp_ppo.policies.torch_policy import TorchPolicy
 from ddp_ppo.sampling.block_policy import BlockPolicy
-from ddp_ppo.sampling.blocks import blocks_of, parts_of
+from ddp_ppo.sampling.blocks import env_blocks, parts_of
 from tests.support.counting_policy import CountingPolicy
 from tests.support.fixtures import random_parameters
 
@@ -49,7 +49,7 @@ class BlockPolicyTest(unittest.TestCase):
             policy.begin(np.random.default_rng(block))
             return policy
 
-        whole = [self.rollout(ready(i, own.stop - own.start), slices, own) for i, own in enumerate(blocks_of(B))]
+        whole = [self.rollout(ready(i, own.stop - own.start), slices, own) for i, own in enumerate(env_blocks(B))]
         expected = [np.concatenate(pair, axis=1) for pair in zip(*whole, strict=True)]
         for own in OWN:
             parts = parts_of(own, B)

@@ -4,7 +4,7 @@ import unittest
 
 import numpy as np
 
-from ddp_ppo.sampling.blocks import Part, are_shared, block_size, blocks_of, obs_moments, parts_of, return_moments
+from ddp_ppo.sampling.blocks import Part, are_shared, block_size, env_blocks, obs_moments, parts_of, return_moments
 
 
 class BlocksTest(unittest.TestCase):
@@ -14,7 +14,7 @@ class BlocksTest(unittest.TestCase):
 
     def test_together_they_are_all_environments_once(self):
         for num_envs in (*range(1, 40), 100, 1000):
-            envs = [env for block in blocks_of(num_envs) for env in range(block.start, block.stop)]
+            envs = [env for block in env_blocks(num_envs) for env in range(block.start, block.stop)]
             self.assertEqual(envs, list(range(num_envs)))
 
     def test_an_actor_may_have_several_blocks_and_parts_of_them(self):
