@@ -2,29 +2,22 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from types import SimpleNamespace
 from typing import Any
 
+import gymnasium
 import mujoco
+import numpy as np
+from gymnasium.spaces import Box
 
 
-@dataclass(frozen=True, kw_only=True)
-class Snapshot:
-    """What is known of one environment: its model and a copy of its data, the columns, the times."""
+class Snapshot(gymnasium.Env[Any, Any]):
+    """What is known of one environment, which cannot be stepped: its model and a copy of its data, columns and times."""
 
-    model: mujoco.MjModel
-    data: mujoco.MjData
-    metadata: dict[str, Any]
-    dt: float
-    frame_skip: int
-
-    @property
-    def spec(self) -> Any:
-        """That of an environment which Gymnasium does not have."""
-        return SimpleNamespace(entry_point="")
-
-    @property
-    def unwrapped(self) -> Snapshot:
-        """Itself."""
-        return self
+    def __init__(
+        self, *, model: mujoco.MjModel, data: mujoco.MjData, metadata: dict[str, Any], dt: float, frame_skip: int
+    ) -> None:
+        self.model, self.data, self.dt, self.frame_skip = model, data, dt, frame_skip
+        self.metadata = metadata
+        self.observation_space = Box(-np.inf, np.inf, (len(metadata["obs_columns"]),), np.float32)
+        self.spec: Any = SimpleNamespace(entry_point="")  # of an environment which Gymnasium does not have
