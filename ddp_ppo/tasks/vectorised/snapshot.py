@@ -12,7 +12,7 @@ from gymnasium.spaces import Box
 
 
 class Snapshot(gymnasium.Env[Any, Any]):
-    """What is known of one environment, which cannot be stepped: its model and a copy of its data, columns and times."""
+    """What is known of one environment, which cannot be stepped: model, a copy of its data, columns and times."""
 
     def __init__(
         self, *, model: mujoco.MjModel, data: mujoco.MjData, metadata: dict[str, Any], dt: float, frame_skip: int
