@@ -299,7 +299,7 @@ class RunTest(FolderTestCase):
 
 @unittest.skipUnless(can_mount(), "needs root and mount namespaces")
 class FullDiskTest(FolderTestCase):
-    """A run on a disk of 600 KiB that someone fills up, and empties again ten rounds later."""
+    """A run on a disk of 1.2 MiB that someone fills up, and empties again ten rounds later."""
 
     @classmethod
     def setUpClass(cls):
@@ -307,7 +307,7 @@ class FullDiskTest(FolderTestCase):
         disk, cls.copy = cls.folder / "disk", cls.folder / "copy"
         disk.mkdir()
         words = (cls.config("tiny", TINY), *ENDLESS, f"output_dir={disk}")
-        mounted = (MOUNTS, f"{disk} size=600k", cls.copy, ROOT / "train.py", *words)
+        mounted = (MOUNTS, f"{disk} size=1200k", cls.copy, ROOT / "train.py", *words)
         with Program(*mounted, folder=cls.work) as program:
 
             def inside():  # what the program sees under that name
